@@ -120,7 +120,8 @@ TEST(TrainPlan, DryRunPrintsAndWritesNothing) {
   std::int64_t sum = 0;
   for (const char* key :
        {"weight_bytes", "copy_bytes", "moment_bytes", "gradient_bytes", "optimizer_temporary_bytes",
-        "checkpoint_copy_bytes", "step_bytes", "validation_bytes", "data_bytes", "program_bytes"})
+        "checkpoint_copy_bytes", "exchange_bytes", "step_bytes", "validation_bytes",
+        "transfer_bytes", "data_bytes", "program_bytes"})
     sum += numbers.root().at(key).as_int64();
   EXPECT_EQ(numbers.root().at("memory_bytes").as_int64(), sum);
   EXPECT_EQ(lamina_program({"train", run, "--dry-run", "--set", "train.remat=nothing"}).code, 2);

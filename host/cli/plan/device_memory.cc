@@ -48,6 +48,7 @@ MemoryNeed train_need(const inspect::TrainPlan& plan, DType compute) {
   MemoryNeed out = memory_rows(memory, compute);
   out.emplace_back("temporaries of a step", plan.step_bytes);
   if (plan.validation_bytes > 0) out.emplace_back("of a validation", plan.validation_bytes);
+  if (plan.transfer_bytes > 0) out.emplace_back("inputs and losses", plan.transfer_bytes);
   return out;
 }
 

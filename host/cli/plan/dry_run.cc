@@ -25,6 +25,8 @@ std::string memory_text(const DryRun& found, DType compute) {
   rows.emplace_back("temporaries of a step", found.plan.step_bytes);
   if (found.plan.validation_bytes > 0)
     rows.emplace_back("of a validation", found.plan.validation_bytes);
+  if (found.plan.transfer_bytes > 0)
+    rows.emplace_back("inputs and losses", found.plan.transfer_bytes);
   if (found.data.held_bytes > 0) rows.emplace_back("tokens of the data", found.data.held_bytes);
   rows.emplace_back("the program", found.program_bytes);
   const auto all = static_cast<double>(found.memory_bytes());
@@ -108,6 +110,7 @@ std::string dry_run_json(const DryRun& found) {
   json.key("host_bytes").value(found.host_bytes());
   json.key("available_host_bytes").value(found.available_host_bytes);
   json.key("validation_bytes").value(found.plan.validation_bytes);
+  json.key("transfer_bytes").value(found.plan.transfer_bytes);
   json.key("data_bytes").value(found.data.held_bytes);
   json.key("program_bytes").value(found.program_bytes);
   json.key("memory_bytes").value(found.memory_bytes());

@@ -16,7 +16,8 @@ std::vector<std::pair<std::string, std::size_t>> memory_rows(const inspect::Trai
       {"temporaries of the optimizer", memory.updates},
       {"while a checkpoint is written", memory.checkpoint},
       {"weights of the teacher", memory.teacher.weights},
-      {"temporaries of the teacher", memory.teacher.temporaries}};
+      {"temporaries of the teacher", memory.teacher.temporaries},
+      {"exchange with other devices", memory.exchange}};
   std::erase_if(out, [](const auto& row) { return row.second == 0; });
   return out;
 }
@@ -31,6 +32,7 @@ std::vector<std::pair<const char*, std::size_t>> memory_fields(const inspect::Tr
           {"optimizer_temporary_bytes", memory.updates},
           {"checkpoint_copy_bytes", memory.checkpoint},
           {"teacher_bytes", memory.teacher.total()},
+          {"exchange_bytes", memory.exchange},
           {"offloaded_state_bytes", memory.bytes.offloaded}};
 }
 

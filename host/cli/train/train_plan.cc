@@ -101,7 +101,8 @@ int show_train_plan(const Arguments& a, const config::RunConfig& run,
   }
   const config::DataSection section = train::data_section(run);
   const auto tokenizer = data::load_tokenizer(section);
-  DryRun found{.plan = inspect::plan_training(*model, run, device.backend(), teacher)};
+  DryRun found{.plan = inspect::plan_training(*model, run, device.backend(), teacher,
+                                              static_cast<int>(devices.size()))};
   found.program_bytes = device.resident_memory();  // before data are read
   found.available_bytes = available;
   found.available_host_bytes = available_host_memory();
@@ -118,8 +119,8 @@ void check_train_memory(const Arguments& a, const config::RunConfig& run,
   const auto model = model_of(a, run);
   const inspect::TeacherOfPlan teacher =
       model::describe_teacher(run, plugin_catalog(a.globals), *model);
-  const inspect::TrainPlan plan =
-      inspect::plan_training(*model, run, devices.front()->backend(), teacher);
+  const inspect::TrainPlan plan = inspect::plan_training(*model, run, devices.front()->backend(),
+                                                         teacher, static_cast<int>(devices.size()));
   for (const Device* device : devices)
     check_memory(
         train_need(plan, run.train.dtype), *device, a.positionals[0],

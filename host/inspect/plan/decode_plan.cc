@@ -5,30 +5,10 @@
 #include "core/round_up.h"
 #include "decode/planned_shortlists.h"
 #include "decode/state_storage.h"
+#include "inspect/plan/transfers.h"
 #include "program/bound_program.h"
 
 namespace lamina::inspect {
-namespace {
-
-// Returns the bytes of the inputs that a session copies to the device, and of the results that it
-// makes there.
-std::size_t transfer_bytes(const decoder::ModelGraph& graph) {
-  std::size_t bytes = 0;
-  const auto add = [&](ValueId v) {
-    bytes += aligned(static_cast<std::size_t>(graph.graph.type(v).bytes()));
-  };
-  for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
-    const decoder::Input role = graph.inputs[i].role;
-    if (role != decoder::Input::parameter && role != decoder::Input::state)
-      add(graph.graph.inputs()[i].value);
-  }
-  for (const GraphOutput& output : graph.graph.outputs())
-    if (output.alias_input < 0) add(output.value);
-  return bytes;
-}
-
-}  // namespace
-
 DecodePlan plan_decoding(const decoder::Model& model, const decode::SessionOptions& options,
                          const Backend& backend) {
   const auto bytes = [](std::int64_t n) { return aligned(static_cast<std::size_t>(n)); };
@@ -43,7 +23,7 @@ DecodePlan plan_decoding(const decoder::Model& model, const decode::SessionOptio
     decoder::ModelGraph graph = model.decode_graph({options.batch, tokens, options.dtype}, size);
     decode::check_state_storage(graph.graph, backend);
     decode::add_possible_shortlists(graph, backend);
-    out.transfers += transfer_bytes(graph);
+    out.transfers += transfer_bytes(graph, backend);
     out.temporaries =
         std::max(out.temporaries, program::BoundProgram(std::move(graph), backend).arena_bytes());
   }

@@ -23,7 +23,8 @@
 namespace lamina::inspect {
 
 struct PlanOptions {
-  std::int64_t microbatches = 1;            // per training step
+  std::int64_t microbatches = 1;            // of a training step, per device
+  int num_ranks = 1;                        // devices that share each step
   std::int64_t batch = 1;                   // rows of a microbatch, or sequences when decoding
   std::int64_t tokens = 4096;               // per row; capacity of the decode state
   DType dtype = DType::bf16;                // compute type
@@ -96,8 +97,11 @@ struct TrainMemory {
   std::int64_t frozen = 0;          // elements of parameters
   std::size_t whole_gradients = 0;  // bytes.gradients without lists of rows
   train::TeacherBytes teacher = {};
+  std::size_t exchange = 0;  // for the sums over several devices, beside the gradients
 
-  std::size_t total() const { return bytes.total() + updates + checkpoint + teacher.total(); }
+  std::size_t total() const {
+    return bytes.total() + updates + checkpoint + teacher.total() + exchange;
+  }
 };
 
 // Temporaries of a training step under one rematerialisation policy, without parameters, gradients

@@ -3,7 +3,7 @@
 #include "train/checkpoint/snapshot.h"
 #include "train/loop/train_step.h"
 #include "train/optimizer/optimizer.h"
-#include "train/optimizer/row_gradients.h"
+#include "train/parallel/replicas.h"
 
 namespace lamina::inspect {
 
@@ -19,17 +19,21 @@ TrainMemory plan_train_memory(const decoder::Model& model, const PlanOptions& op
   train::TrainStepOptions step{.shape = {options.batch, options.tokens, options.dtype},
                                .features = options.features(),
                                .task = options.task,
-                               .microbatches = options.microbatches};
+                               .microbatches = options.microbatches,
+                               .step_microbatches = options.microbatches * options.num_ranks};
   if (options.optimizer.in_backward) step.in_backward = options.optimizer;
   const decoder::ModelGraph graph = train::step_graph(model, step);
   const bool accumulate = options.microbatches > 1;
   const decoder::ParameterTable& parameters = model.parameters();
-  const train::GradientLists lists = train::gradient_lists(graph, parameters, options.microbatches);
+  const train::GradientLists lists = train::step_lists(graph, model, step);
   TrainMemory out;
   out.bytes = train::train_bytes(parameters, options.dtype, accumulate, lists,
                                  train::for_backend(options.optimizer, backend), options.average);
   out.updates =
-      train::Optimizer(parameters, options.optimizer, backend).scratch_bytes(lists, options.dtype);
+      train::Optimizer(parameters, options.optimizer, backend).update_bytes(lists, options.dtype);
+  if (options.num_ranks > 1)
+    out.exchange =
+        train::exchange_bytes(parameters, lists, options.microbatches, options.num_ranks, backend);
   if (options.async_checkpoints)
     out.checkpoint = train::max_snapshot_bytes(parameters, options.optimizer, options.average);
   if (options.teacher)

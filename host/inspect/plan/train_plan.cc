@@ -4,10 +4,13 @@
 #include <utility>
 #include <vector>
 
+#include "core/round_up.h"
+#include "inspect/plan/transfers.h"
 #include "program/bound_program.h"
 #include "train/loop/eval_step.h"
 #include "train/loop/run.h"
 #include "train/loop/train_step.h"
+#include "train/optimizer/update_rules.h"
 
 namespace lamina::inspect {
 namespace {
@@ -16,14 +19,24 @@ bool validates(const config::DataSection& data) {
   return !data.validation.empty() || data.validation_fraction > 0;
 }
 
+decoder::ModelGraph validation_graph(const decoder::Model& model, const config::RunConfig& run) {
+  return train::eval_graph(model, run.train.microbatch_size, run.data.sequence_length,
+                           run.train.dtype, true, {.task = train::loop_options(run).task});
+}
+
 std::size_t validation_bytes(const decoder::Model& model, const config::RunConfig& run,
                              const Backend& backend) {
   if (!validates(run.data)) return 0;
-  return program::BoundProgram(
-             train::eval_graph(model, run.train.microbatch_size, run.data.sequence_length,
-                               run.train.dtype, true, {.task = train::loop_options(run).task}),
-             backend)
-      .arena_bytes();
+  return program::BoundProgram(validation_graph(model, run), backend).arena_bytes();
+}
+
+// Returns the bytes of the scalars and norms of updates.
+std::size_t update_transfer_bytes(const decoder::Model& model, const Backend& backend) {
+  if (backend.reaches(MemoryKind::host)) return 0;
+  std::size_t bytes = 0;
+  for (const decoder::Parameter& p : model.parameters().all())
+    if (p.learns()) bytes += aligned(train::kNumScalars * sizeof(float)) + aligned(sizeof(double));
+  return bytes;
 }
 
 std::int64_t max_checkpoints(const config::RunConfig& run) {
@@ -67,9 +80,10 @@ std::vector<Fit> all_settings(const decoder::Model& model, config::RunConfig run
 }  // namespace
 
 PlanOptions plan_options(const config::RunConfig& run, const decoder::Model& model,
-                         const TeacherOfPlan& teacher) {
-  const train::TrainStepOptions step = train::loop_options(run).step();
+                         const TeacherOfPlan& teacher, int num_ranks) {
+  const train::TrainStepOptions step = train::loop_options(run, num_ranks).step();
   return {.microbatches = step.microbatches,
+          .num_ranks = num_ranks,
           .batch = step.shape.batch,
           .tokens = step.shape.tokens,
           .dtype = step.shape.dtype,
@@ -85,11 +99,14 @@ PlanOptions plan_options(const config::RunConfig& run, const decoder::Model& mod
 }
 
 TrainPlan plan_training(const decoder::Model& model, const config::RunConfig& run,
-                        const Backend& backend, const TeacherOfPlan& teacher) {
+                        const Backend& backend, const TeacherOfPlan& teacher, int num_ranks) {
   TrainPlan out;
-  out.memory = plan_train_memory(model, plan_options(run, model, teacher), backend);
-  const program::BoundProgram step(train::step_graph(model, train::loop_options(run).step()),
-                                   backend);
+  out.memory = plan_train_memory(model, plan_options(run, model, teacher, num_ranks), backend);
+  decoder::ModelGraph graph = train::step_graph(model, train::loop_options(run, num_ranks).step());
+  out.transfer_bytes = transfer_bytes(graph, backend) + update_transfer_bytes(model, backend);
+  if (validates(run.data))
+    out.transfer_bytes += transfer_bytes(validation_graph(model, run), backend);
+  const program::BoundProgram step(std::move(graph), backend);
   out.step_bytes = step.arena_bytes();
   out.step_host_bytes = step.program().host_bytes();
   out.validation_bytes = validation_bytes(model, run, backend);

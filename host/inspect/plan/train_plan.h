@@ -14,26 +14,32 @@ namespace lamina::inspect {
 using TeacherOfPlan = std::shared_ptr<const decoder::Model>;
 
 // The plan options of a run. Throws UserError (exit 2) as train::remat_policy() does.
+// `num_ranks` devices share each step.
 PlanOptions plan_options(const config::RunConfig& run, const decoder::Model& model,
-                         const TeacherOfPlan& teacher);
+                         const TeacherOfPlan& teacher, int num_ranks = 1);
 
 struct TrainPlan {
   TrainMemory memory;
   std::size_t step_bytes = 0;         // of a training step's temporaries
   std::size_t step_host_bytes = 0;    // of its values in host memory
   std::size_t validation_bytes = 0;   // of a validation; 0 without one
+  std::size_t transfer_bytes = 0;     // of inputs, losses and numbers of updates on the device
   std::int64_t checkpoint_bytes = 0;  // master weights and optimizer state
   std::int64_t num_checkpoints = 0;   // on the disk at once, including the one being written
 
   // In the memory of the device. The CPU has no host_bytes().
-  std::size_t memory_bytes() const { return memory.total() + step_bytes + validation_bytes; }
+  std::size_t memory_bytes() const {
+    return memory.total() + step_bytes + validation_bytes + transfer_bytes;
+  }
   // In pinned host memory.
   std::size_t host_bytes() const { return memory.bytes.offloaded + step_host_bytes; }
 };
 
-// The plan of the run with its current settings. REQUIRES: set_learning(model, run).
+// The plan of the run with its current settings, of each of `num_ranks` devices. REQUIRES:
+// set_learning(model, run).
 TrainPlan plan_training(const decoder::Model& model, const config::RunConfig& run,
-                        const Backend& backend, const TeacherOfPlan& teacher = nullptr);
+                        const Backend& backend, const TeacherOfPlan& teacher = nullptr,
+                        int num_ranks = 1);
 
 // Settings of a run, and their cost.
 struct Fit {

@@ -33,8 +33,7 @@ program::Microbatch rows_of(const data::Batch& batch, std::int64_t first_row,
 // asked for and there are no lists.
 GradientLists lists_of(const LoopInputs& inputs, const decoder::ModelGraph& graph) {
   constexpr std::string_view kLazy = "optimizer.lazy_embeddings";
-  GradientLists lists =
-      gradient_lists(graph, inputs.model.parameters(), inputs.options.step().all_microbatches());
+  GradientLists lists = step_lists(graph, inputs.model, inputs.options.step());
   if (inputs.options.optimizer.lazy_embeddings && !lists.any())
     throw UserError(ExitCode::usage,
                     {inputs.options.place ? inputs.options.place(kLazy) : std::string(kLazy),

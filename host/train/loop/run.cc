@@ -59,7 +59,7 @@ std::shared_ptr<const Task> task_of(const config::RunConfig& run) {
 
 }  // namespace
 
-LoopOptions loop_options(const config::RunConfig& run) {
+LoopOptions loop_options(const config::RunConfig& run, int num_ranks) {
   return {.train = run.train,
           .optimizer = run.optimizer,
           .schedule = run.schedule,
@@ -69,7 +69,8 @@ LoopOptions loop_options(const config::RunConfig& run) {
           .task = task_of(run),
           .reference_folder = run.data.store == "none" ? "" : run.data.store,
           .out = run.run.out,
-          .place = config::place_in(run)};
+          .place = config::place_in(run),
+          .num_ranks = num_ranks};
 }
 
 config::DataSection data_section(const config::RunConfig& run) {
@@ -96,10 +97,6 @@ void share_among(config::RunConfig& run, int num_ranks) {
   const auto refuse = [&](const char* key, std::string what, std::string note) {
     throw UserError(ExitCode::usage, {place(key), std::move(what), {std::move(note)}});
   };
-  if (run.optimizer.in_backward)
-    refuse("optimizer.in_backward",
-           fmt::format("updates weights before the gradients of {} devices are added", num_ranks),
-           "set optimizer.in_backward = false, or use one device");
   if (run.train.batch_size % num_ranks != 0)
     refuse(
         "train.batch_size",
@@ -107,7 +104,9 @@ void share_among(config::RunConfig& run, int num_ranks) {
         fmt::format("use a multiple of {}", num_ranks));
   const std::int64_t share = run.train.batch_size / num_ranks;
   const config::Entry* entry = run.values.find("train.microbatch_size");
-  if (entry && entry->origin.kind == config::Origin::Kind::preset) {
+  // The values stay, because run files with optimizer.in_backward have one microbatch.
+  if (run.optimizer.in_backward) run.train.microbatch_size = share;
+  if (entry && entry->origin.kind == config::Origin::Kind::preset && !run.optimizer.in_backward) {
     config::Table changed;
     for (config::Entry other : run.values.entries()) {
       if (other.key == "train.microbatch_size") {
@@ -134,8 +133,7 @@ void set_learning(decoder::Model& model, const config::RunConfig& run) {
 Run::Run(const config::RunConfig& config, const decoder::Model& model, const std::string& resume,
          const Backend& backend, const data::LoadHooks& hooks, Inherited inherited,
          CommunicatorGroup* group)
-    : inherited_(std::move(inherited)), options_(loop_options(config)) {
-  if (group) options_.num_ranks = group->size();
+    : inherited_(std::move(inherited)), options_(loop_options(config, group ? group->size() : 1)) {
   decoder::check_training_length(model, options_.sequence_length,
                                  options_.place("data.sequence_length"));
   remat_ = remat_policy(options_.step(), model, options_.place);

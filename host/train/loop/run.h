@@ -18,8 +18,9 @@
 
 namespace lamina::train {
 
-// Returns the options of the loop from a run file. REQUIRES: `run` outlives them.
-LoopOptions loop_options(const config::RunConfig& run);
+// Returns the options of the loop from a run file, for `num_ranks` devices that share each step:
+// share_among() was called for several. REQUIRES: `run` outlives them.
+LoopOptions loop_options(const config::RunConfig& run, int num_ranks = 1);
 
 // Returns [data]; a tokenizer that is train.from is resolved to its files.
 config::DataSection data_section(const config::RunConfig& run);
@@ -40,8 +41,7 @@ auto with_data_places(const config::RunConfig& run, const Read& read) {
 
 // Adapts a run file to a run on `num_ranks` devices, each of which runs the same number of
 // microbatches: train.microbatch_size is by default the share of one device. Throws UserError (exit
-// 2) at the key if they cannot share the batch, or if the run has a part that works on one device
-// only.
+// 2) at the key if they cannot share the batch.
 void share_among(config::RunConfig& run, int num_ranks);
 
 // Sets how the parameters of the model learn in this run; see parameter_groups.h.

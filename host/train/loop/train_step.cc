@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "decoder/mtp/mtp_labels.h"
+#include "train/optimizer/backward_rounds.h"
 #include "train/optimizer/gradient_sums.h"
 #include "train/optimizer/gradients.h"
 #include "train/optimizer/layer_updates.h"
@@ -39,8 +40,7 @@ decoder::ModelGraph with_sums(decoder::ModelGraph graph, const TrainStepOptions&
 
 decoder::ModelGraph checked(decoder::ModelGraph graph, const decoder::Model& model,
                             const TrainState& state, const TrainStepOptions& options) {
-  LAMINA_ASSERT(gradient_lists(graph, model.parameters(), options.all_microbatches()) ==
-                state.lists());
+  LAMINA_ASSERT(step_lists(graph, model, options) == state.lists());
   return graph;
 }
 
@@ -97,8 +97,16 @@ decoder::ModelGraph step_graph(const decoder::Model& model, const TrainStepOptio
   decoder::ModelGraph graph = list_table_gradients(whole_graph(model, options));
   if (!options.in_backward) return with_sums(std::move(graph), options);
   LAMINA_ASSERT(options.microbatches == 1 && (options.clip_norm == 0 || options.clip_each));
+  if (options.is_part()) return graph;
   return add_layer_updates(std::move(graph), model.parameters(), *options.in_backward,
                            options.clip_norm);
+}
+
+GradientLists step_lists(const decoder::ModelGraph& graph, const decoder::Model& model,
+                         const TrainStepOptions& options) {
+  GradientLists out = gradient_lists(graph, model.parameters(), options.all_microbatches());
+  if (options.in_backward && options.is_part()) share_rounds(graph, model.parameters(), out);
+  return out;
 }
 
 TrainStep::TrainStep(const decoder::Model& model, TrainState& state,
@@ -123,7 +131,8 @@ TrainStep::TrainStep(const decoder::Model& model, decoder::ModelGraph graph, Tra
   program_.program().reserve_host_memory();
   program_.bind_parameters(state.used());
   LAMINA_ASSERT(options_.in_backward.has_value() == optimizer.in_backward);
-  if (optimizer.in_backward) in_backward_.emplace(program_, state_, optimizer_);
+  if (optimizer.in_backward && !options_.is_part())
+    in_backward_ = std::make_unique<GraphUpdates>(program_, state_, optimizer_);
 }
 
 // The mean of a term is over all microbatches, so each contributes by its number of labels or

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/sections.h"
@@ -73,6 +74,7 @@ struct TrainStepOptions {
   std::int64_t all_microbatches() const {
     return step_microbatches > 0 ? step_microbatches : microbatches;
   }
+  bool is_part() const { return all_microbatches() > microbatches; }
   std::string remat = "none";
   RematTags remat_tags = {};  // of the policy custom
   double z_loss = 0;          // weight
@@ -81,8 +83,9 @@ struct TrainStepOptions {
   bool clip_each = false;  // the norm of each parameter's gradient, not of all
   double ema = 0;          // decay of the state's averages
   std::uint64_t seed = 0;  // of dropout
-  // The optimizer's section with in_backward: the backward pass updates layers. REQUIRES: one
-  // microbatch, and no clip_norm without clip_each.
+  // The optimizer's section with in_backward: layers are updated during the backward pass, by its
+  // graph, or if several devices share the step by RankUpdates. REQUIRES: one microbatch, and no
+  // clip_norm without clip_each.
   std::optional<config::OptimizerSection> in_backward = {};
 };
 
@@ -96,15 +99,19 @@ std::unique_ptr<Teacher> make_teacher(const TeacherModel& model, const TrainStep
                                       const Backend& backend);
 
 // Loss and gradients of a microbatch; gradients of tables are lists if possible. With in_backward
-// also the updates of layers.
+// also the updates of layers, unless several devices share the step.
 decoder::ModelGraph step_graph(const decoder::Model& model, const TrainStepOptions& options);
+
+// Returns how the gradients of step_graph() are kept.
+GradientLists step_lists(const decoder::ModelGraph& graph, const decoder::Model& model,
+                         const TrainStepOptions& options);
 
 class TrainStep {
  public:
   // Dense gradients for every table; used by tests and `lamina verify`.
   TrainStep(const decoder::Model& model, TrainState& state, const TrainStepOptions& options,
             const config::OptimizerSection& optimizer, const Backend& backend);
-  // With the gradients of `graph`, a step_graph(). REQUIRES: `state` has its gradient_lists().
+  // With the gradients of `graph`, a step_graph(). REQUIRES: `state` has its step_lists().
   TrainStep(const decoder::Model& model, decoder::ModelGraph graph, TrainState& state,
             const TrainStepOptions& options, const config::OptimizerSection& optimizer,
             const Backend& backend);
@@ -119,6 +126,7 @@ class TrainStep {
     lr_ = lr;
     update_ = step;
   }
+  void set_update_like(const TrainStep& leader) { set_update(leader.lr_, leader.update_); }
   // As run() without the update: gradients stay in the state. With optimizer.in_backward,
   // parameters whose gradients share memory are updated here, and update() does the rest.
   StepResult gradients(std::span<const program::Microbatch> microbatches, std::int64_t step);
@@ -139,6 +147,11 @@ class TrainStep {
   // same bits.
   void update_like(const TrainStep& leader, double lr, std::int64_t step);
   GradientTensors& gradient_tensors() { return optimizer_.gradients(); }
+  Optimizer& optimizer() { return optimizer_; }
+  // Sets the updates of layers of a step that several devices share.
+  void set_backward_updates(std::unique_ptr<BackwardUpdates> updates) {
+    in_backward_ = std::move(updates);
+  }
 
   // Sets the teacher, which runs before each microbatch. REQUIRES: it outlives this.
   void set_teacher(Teacher* teacher);
@@ -150,9 +163,9 @@ class TrainStep {
   }
 
   std::size_t arena_bytes() const { return arena_->bytes(); }
-  // See Optimizer::scratch_bytes().
+  // See Optimizer::update_bytes().
   std::size_t update_bytes() {
-    return optimizer_.scratch_bytes(state_.lists(), options_.shape.dtype);
+    return optimizer_.update_bytes(state_.lists(), options_.shape.dtype);
   }
   program::BoundProgram& program() { return program_; }
 
@@ -173,7 +186,7 @@ class TrainStep {
   QkClip qk_clip_;
   std::unique_ptr<Buffer> arena_;
   Teacher* teacher_ = nullptr;
-  std::optional<BackwardUpdates> in_backward_;
+  std::unique_ptr<BackwardUpdates> in_backward_;
   std::optional<StepLosses> losses_;  // of the step under way
   double lr_ = 0;
   std::int64_t update_ = 0;

@@ -39,9 +39,33 @@ std::vector<std::vector<TensorRef>> state_tensors(const TrainState& state) {
 
 }  // namespace
 
-BackwardUpdates::BackwardUpdates(program::BoundProgram& program, const TrainState& state,
-                                 Optimizer& optimizer)
-    : program_(program), state_(state), optimizer_(optimizer) {
+void BackwardUpdates::forget_results() {
+  num_updated_ = 0;
+  bad_.reset();
+}
+
+std::array<double, kNumScalars> BackwardUpdates::numbers(int parameter, double lr,
+                                                         std::int64_t update) const {
+  std::array<double, kNumScalars> out;
+  std::ranges::copy(optimizer_.scalars(parameter, lr, 1, update), out.begin());
+  // The pass multiplies it in f64 by the factor that clips.
+  out[kGradientScale] = optimizer_.multiplier(parameter);
+  return out;
+}
+
+void BackwardUpdates::take(int parameter, const double* check) {
+  if (bad_) return;
+  optimizer_.measured(parameter, check[0]);
+  if (std::isfinite(check[0]))
+    ++num_updated_;
+  else
+    bad_ =
+        BadGradient{parameter, {static_cast<std::int64_t>(check[1]), static_cast<float>(check[2])}};
+}
+
+GraphUpdates::GraphUpdates(program::BoundProgram& program, const TrainState& state,
+                           Optimizer& optimizer)
+    : BackwardUpdates(optimizer), program_(program), state_(state) {
   const std::vector<TensorRef> used = used_tensors(state);
   const std::vector<std::vector<TensorRef>> states = state_tensors(state);
   program.bind_updates({used, state.masters(), states});
@@ -62,51 +86,37 @@ BackwardUpdates::BackwardUpdates(program::BoundProgram& program, const TrainStat
   LAMINA_ASSERT(found == state.lists().num_shared());
 }
 
-void BackwardUpdates::begin(double lr, std::int64_t update) {
-  num_updated_ = 0;
-  bad_.reset();
+void GraphUpdates::begin(double lr, std::int64_t update) {
+  forget_results();
   program_.set(Input::updating, std::array{std::int64_t{1}});
-  for (const Numbers& numbers : numbers_) {
+  for (const Numbers& of : numbers_) {
     std::vector<double> rows;
-    for (const int member : numbers.members) {
+    for (const int member : of.members) {
       state_.will_change(member);
-      const auto scalars = optimizer_.scalars(member, lr, 1, update);
-      rows.insert(rows.end(), scalars.begin(), scalars.end());
-      // The pass multiplies it in f64 by the factor that clips.
-      rows[rows.size() - kNumScalars + kGradientScale] = optimizer_.multiplier(member);
+      const auto row = numbers(member, lr, update);
+      rows.insert(rows.end(), row.begin(), row.end());
     }
-    program_.set(numbers.input, rows);
+    program_.set(of.input, rows);
   }
 }
 
-void BackwardUpdates::stop() { program_.set(Input::updating, std::array{std::int64_t{0}}); }
+void GraphUpdates::stop() { program_.set(Input::updating, std::array{std::int64_t{0}}); }
 
-void BackwardUpdates::read() {
+void GraphUpdates::read() {
   for (const Checks& checks : checks_) read(checks);
 }
 
 // In the order of the pass.
-void BackwardUpdates::read(const Checks& checks) {
-  struct Check {
-    double squares, index, value;
-  };
+void GraphUpdates::read(const Checks& checks) {
   const Node& scan = program_.program().graph().node(checks.scan);
   const std::int64_t times = scan.int_attr("times");
   std::vector<std::vector<double>> values;
   for (const std::size_t output : checks.outputs) values.push_back(program_.values(output));
   for (std::int64_t i = 0; i < times; ++i) {
     const auto element = static_cast<std::size_t>(scan.int_attr("reverse") ? times - 1 - i : i);
-    for (std::size_t o = 0; o < values.size() && !bad_; ++o) {
-      const double* row = values[o].data() + 3 * element;
-      const Check check{row[0], row[1], row[2]};
+    for (std::size_t o = 0; o < values.size(); ++o) {
       const auto input = static_cast<std::size_t>(program_.output_roles()[checks.outputs[o]].input);
-      const int parameter = program_.input_roles()[input].members[element];
-      optimizer_.measured(parameter, check.squares);
-      if (std::isfinite(check.squares))
-        ++num_updated_;
-      else
-        bad_ = BadGradient{
-            parameter, {static_cast<std::int64_t>(check.index), static_cast<float>(check.value)}};
+      take(program_.input_roles()[input].members[element], values[o].data() + 3 * element);
     }
   }
 }

@@ -77,6 +77,27 @@ std::vector<int> GradientTensors::measured(const TrainState& state) const {
   return out;
 }
 
+GradientTensors::Norms& GradientTensors::norms(const std::vector<std::int64_t>& elements) {
+  Norms& norms = norms_[elements];
+  if (norms.program) return norms;
+  norms.program = program::compile(norms_graph(elements), arena_.backend());
+  for (std::size_t i = 0; i < elements.size(); ++i) norms.values.add_output({DType::f64, {}, {}});
+  norms.values.allocate();
+  return norms;
+}
+
+std::size_t GradientTensors::norms_bytes(const GradientLists& lists) {
+  std::vector<std::int64_t> elements;
+  for (int i = 0; i < std::ssize(parameters_.all()); ++i) {
+    const decoder::Parameter& p = parameters_[i];
+    if (!p.learns() || lists.is_shared(i)) continue;
+    const auto index = static_cast<std::size_t>(i);
+    const std::int64_t slots = index < lists.step.size() ? lists.step[index] : 0;
+    elements.push_back(slots > 0 ? slots * p.desc.shape[-1] : p.num_elements());
+  }
+  return norms(elements).program->arena_bytes();
+}
+
 std::vector<double> GradientTensors::measure(const TrainState& state,
                                              const std::vector<int>& parameters) {
   if (parameters.empty()) return {};
@@ -86,12 +107,7 @@ std::vector<double> GradientTensors::measure(const TrainState& state,
     elements.push_back(state.num_gradient_elements(parameter));
     inputs.push_back(state.gradients()[static_cast<std::size_t>(parameter)]);
   }
-  Norms& norms = norms_[elements];
-  if (!norms.program) {
-    norms.program = program::compile(norms_graph(elements), arena_.backend());
-    for (std::size_t i = 0; i < elements.size(); ++i) norms.values.add_output({DType::f64, {}, {}});
-    norms.values.allocate();
-  }
+  Norms& norms = this->norms(elements);
   std::vector<TensorRef> outputs;
   for (std::size_t i = 0; i < elements.size(); ++i) outputs.push_back(norms.values.output(i));
   arena_.run(*norms.program, inputs, outputs);

@@ -31,6 +31,9 @@ class GradientTensors {
   std::vector<double> sums_of_squares(const TrainState& state);
   // The same for one parameter.
   double sum_of_squares(const TrainState& state, int parameter);
+  // Compiles the program of sums_of_squares() for these lists. Returns the bytes of its
+  // temporaries.
+  std::size_t norms_bytes(const GradientLists& lists);
 
   // Returns the first of these gradients that is not finite; likewise for one parameter.
   std::optional<BadGradient> first_non_finite(const TrainState& state) const;
@@ -70,6 +73,7 @@ class GradientTensors {
     std::unique_ptr<Program> program;
     program::HostValues values;
   };
+  Norms& norms(const std::vector<std::int64_t>& elements);
   List list_of(int parameter, std::int64_t slots) const;
   std::vector<int> measured(const TrainState& state) const;
   std::vector<double> measure(const TrainState& state, const std::vector<int>& parameters);

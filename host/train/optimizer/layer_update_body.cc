@@ -1,13 +1,12 @@
 #include "train/optimizer/layer_update_body.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "graph/rewrite.h"
 #include "graph/scan_shape.h"
 #include "ops/tensor.h"
-#include "train/optimizer/optimizer.h"
+#include "train/optimizer/update_check.h"
 
 namespace lamina::train {
 namespace {
@@ -48,25 +47,6 @@ std::optional<LayerUpdate> update_of(const decoder::Parameter& p,
   return out;
 }
 
-// Returns the optimizer's scalars of an update from this step's `numbers` f64[6], with the factor
-// that clips the gradient, and `updating`.
-Tensor scalars_of(Tensor numbers, Tensor squares, Tensor updating, double clip_norm) {
-  const auto number = [&](std::size_t i) {
-    return ops::slice(numbers, 0, static_cast<std::int64_t>(i), 1);
-  };
-  Tensor scale = number(kGradientScale);  // the parameter's multiplier
-  if (clip_norm > 0) {
-    Tensor norm = ops::sqrt(squares * (scale * scale));
-    Tensor factor = ops::number_like(norm, clip_norm) / ops::shift(norm, kClipMargin);
-    scale = ops::minimum(factor, ops::number_like(factor, 1)) * scale;
-  }
-  const auto after = static_cast<std::int64_t>(kMayChange) + 1;
-  return ops::cast(
-      ops::joined({number(0), scale, ops::slice(numbers, 0, 2, 2), ops::reshape(updating, {1}),
-                   ops::slice(numbers, 0, after, static_cast<std::int64_t>(kNumScalars) - after)}),
-      DType::f32);
-}
-
 class UpdatedBody {
  public:
   UpdatedBody(const Node& scan, const config::OptimizerSection& config, double clip_norm)
@@ -99,14 +79,11 @@ class UpdatedBody {
     }
     if (update.copy) changed.push_back(used);
 
-    const Tensor squares = ops::sum_of_squares(g);
-    results_.push_back(
-        {ops::joined({ops::reshape(squares, {1}), ops::first_non_finite(g, squares)}), -1});
-    const Tensor finite =
-        ops::less_equal(squares, ops::number_like(squares, std::numeric_limits<double>::max()));
-    updating_ = ops::select(finite, updating_, ops::number_like(updating_, 0));
-    add_update(graph, update.pieces, scalars_of(numbers, squares, updating_, clip_norm_), g,
-               changed);
+    const UpdateCheck check =
+        check_update(g, ops::sum_of_squares(g), numbers, updating_, clip_norm_);
+    results_.push_back({check.result, -1});
+    updating_ = check.updating;
+    add_update(graph, update.pieces, check.scalars, g, changed);
   }
 
   Graph take() {

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "ops/tensor.h"
+#include "train/optimizer/backward_rounds.h"
 
 namespace lamina::train {
 namespace {
@@ -213,7 +214,7 @@ void Optimizer::update_fused(const TrainState& state, const std::vector<FusedPar
     in.push_back(p_m_v[0]);
     if (is_listed) in.push_back(state.gradient_ids()[i]);
     in.push_back(is_listed ? state.gradients()[i] : part_of(part, state.gradients()));
-    in.insert(in.end(), {p_m_v[1], p_m_v[2], scalars_.input(i)});
+    in.insert(in.end(), {p_m_v[1], p_m_v[2], scalars_of(part.parameter)});
     out.insert(out.end(), p_m_v, p_m_v + 3);
     p_m_v += 3;
     if (!part.kind.copy) continue;
@@ -262,23 +263,68 @@ void Optimizer::update_by_rule(const TrainState& state, const std::vector<Update
   auto next = loaded.begin();
   for (std::size_t g = 0; g < group.size(); ++g) {
     const auto end = next + static_cast<std::ptrdiff_t>(num_changed[g]);
-    const auto i = static_cast<std::size_t>(group[g].parameter);
+    const int parameter = group[g].parameter;
     in.insert(in.end(), {*next, gradient_of(state, group[g])});
     in.insert(in.end(), next + 1, end);
-    in.push_back(scalars_.input(i));
+    in.push_back(scalars_of(parameter));
     out.insert(out.end(), next, end);
     if (group[g].kind.copy)
-      out.push_back(elements(state.copies()[i], group[g].first, group[g].num_elements()));
+      out.push_back(elements(state.copies()[static_cast<std::size_t>(parameter)], group[g].first,
+                             group[g].num_elements()));
     next = end;
   }
   arena_.run(updates_.get(kinds), in, out);
   buffers_.store();
 }
 
+ConstTensorRef Optimizer::scalars_of(int parameter) const {
+  return round_scalars_.empty() ? scalars_.input(static_cast<std::size_t>(parameter))
+                                : round_scalars_.at(parameter);
+}
+
+void Optimizer::find_rounds(const TrainState& state) {
+  if (!rounds_.empty()) return;
+  const auto has_copy = [&](int parameter) { return state.has_copy(parameter); };
+  for (std::size_t r = 0; r < state.lists().rounds.size(); ++r) {
+    const GradientLists lists = lists_of_round(state.lists(), r);
+    Round round{fused_groups(parameters_, config_, lists, has_copy),
+                rule_groups(parameters_, config_, lists, has_copy)};
+    for (std::vector<UpdatePiece>& group : round.by_rule)
+      for (UpdatePiece& piece : group) piece.kind.skips = true;
+    round_sizes_.add(
+        state_sizes(parameters_, config_, lists, round.fused, round.by_rule, has_copy));
+    rounds_.push_back(std::move(round));
+  }
+}
+
+void Optimizer::begin_rounds(const TrainState& state) {
+  find_rounds(state);
+  if (config_.offload) buffers_.begin(round_sizes_);
+}
+
+void Optimizer::update_round(const TrainState& state, std::size_t round,
+                             std::span<const ConstTensorRef> scalars) {
+  const std::vector<int>& parameters = state.lists().rounds[round];
+  for (std::size_t i = 0; i < parameters.size(); ++i) round_scalars_[parameters[i]] = scalars[i];
+  for (const std::vector<FusedPart>& group : rounds_[round].fused) update_fused(state, group);
+  for (const std::vector<UpdatePiece>& group : rounds_[round].by_rule) update_by_rule(state, group);
+  round_scalars_.clear();
+}
+
+void Optimizer::end_rounds() { buffers_.end(); }
+
+std::size_t Optimizer::update_bytes(const GradientLists& lists, DType compute) {
+  std::size_t out = scratch_bytes(lists, compute);
+  for (std::size_t r = 0; r < lists.rounds.size(); ++r)
+    out = std::max(out, scratch_bytes(lists_of_round(lists, r), compute));
+  return out;
+}
+
 std::size_t Optimizer::scratch_bytes(const GradientLists& lists, DType compute) {
   std::size_t arena = 0, whole = 0;
   const auto add = [&](std::size_t bytes) { arena = std::max(arena, bytes); };
   const auto has_copy = [&](int i) { return parameters_[i].used_dtype(compute) != DType::f32; };
+  add(gradients_.norms_bytes(lists));
   const auto groups = fused_groups(parameters_, config_, lists, has_copy);
   for (const std::vector<FusedPart>& group : groups) {
     std::vector<FusedAdamw> kinds;

@@ -43,6 +43,7 @@ class Optimizer {
   // Takes the sum of squares of a gradient that the backward pass measured.
   void measured(int parameter, double sum_of_squares);
 
+  const decoder::ParameterTable& parameters() const { return parameters_; }
   GradientTensors& gradients() { return gradients_; }
   const GradientTensors& gradients() const { return gradients_; }
 
@@ -55,6 +56,13 @@ class Optimizer {
   // With a scale per parameter. Skips parameters whose gradients share memory: they were updated.
   void update(const TrainState& state, double lr, const std::vector<double>& gradient_scales,
               std::int64_t step);
+  // Updates layers between the rounds of a backward pass (backward_rounds.h), each round once, with
+  // the scalars f32[6] of each parameter, which are on the device. The calls of a pass are between
+  // begin_rounds() and end_rounds().
+  void begin_rounds(const TrainState& state);
+  void update_round(const TrainState& state, std::size_t round,
+                    std::span<const ConstTensorRef> scalars);
+  void end_rounds();
   // Returns the factor from the gradient of a parameter to the gradient of the weight behind it.
   double multiplier(int parameter) const { return parameters_[parameter].learning.multiplier; }
   // Returns the scalars of a parameter's update. `gradient_scale` clips.
@@ -69,6 +77,8 @@ class Optimizer {
   // gradient that a rule makes from a list, and buffers for state in host memory. `lists` are the
   // state's, `compute` is the type of its copies. Compiles the programs of update().
   std::size_t scratch_bytes(const GradientLists& lists, DType compute);
+  // Returns the scratch_bytes() of all updates of a step, also between rounds.
+  std::size_t update_bytes(const GradientLists& lists, DType compute);
 
   // The arena of its programs, and of others that run between them.
   program::ProgramArena& arena() { return arena_; }
@@ -85,6 +95,14 @@ class Optimizer {
     double decay;
     auto operator<=>(const Average&) const = default;
   };
+  // The updates of a round.
+  struct Round {
+    std::vector<std::vector<FusedPart>> fused;
+    std::vector<std::vector<UpdatePiece>> by_rule;
+  };
+  void find_rounds(const TrainState& state);
+  // Returns the scalars of an update: the host's, or during a round the device's.
+  ConstTensorRef scalars_of(int parameter) const;
   void set_scalars(int parameter, double lr, double gradient_scale, std::int64_t step);
   // Uses the fused kernels of AdamW in f32; the graphs of update_rules.h do all else.
   void update_fused(const TrainState& state, const std::vector<FusedPart>& group);
@@ -103,6 +121,9 @@ class Optimizer {
   std::optional<std::vector<std::vector<FusedPart>>> groups_;
   std::vector<std::vector<UpdatePiece>> rule_groups_;
   StateSizes sizes_;
+  std::vector<Round> rounds_;  // found at the first begin_rounds()
+  StateSizes round_sizes_;
+  std::map<int, ConstTensorRef> round_scalars_;  // of the round under way
   GradientTensors gradients_;
   program::TensorPrograms<std::vector<FusedAdamw>> fused_;
   RulePrograms updates_;

@@ -26,10 +26,12 @@ struct GradientLists {
   std::vector<std::int64_t> microbatch;  // maximum for one microbatch
   std::vector<std::int64_t> step;        // maximum for all microbatches of a step
 
-  // A gradient of a layer that the backward pass updates (layer_updates.h) lives until then, in
+  // A gradient of a layer that is updated during the backward pass lives until then, in
   // memory that all layers share: its first byte there; -1, or no element: it has separate memory.
   std::vector<std::int64_t> shared;
   std::size_t shared_bytes = 0;
+  // If several devices share a step: these parameters, by round of the pass (backward_rounds.h).
+  std::vector<std::vector<int>> rounds = {};
 
   bool any() const;
   bool is_shared(int parameter) const {

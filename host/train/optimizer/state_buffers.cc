@@ -11,6 +11,11 @@ void StateSizes::add(std::size_t bytes) {
   most = std::max(most, bytes);
 }
 
+void StateSizes::add(const StateSizes& more) {
+  largest_ = std::max(largest_, more.largest_);
+  alone_ = std::max(alone_, more.alone_);
+}
+
 std::size_t StateSizes::bytes() const { return std::max(kNumBuffers * largest_, alone_); }
 
 void StateBuffers::begin(const StateSizes& sizes) {

@@ -32,6 +32,8 @@ class StateSizes {
   explicit StateSizes(std::size_t most_bytes = kMostBytes) : most_bytes_(most_bytes) {}
 
   void add(std::size_t bytes);
+  // Adds all sizes of another series.
+  void add(const StateSizes& more);
   std::size_t buffer_bytes() const { return largest_; }
   // Returns the bytes of all buffers together.
   std::size_t bytes() const;

@@ -12,11 +12,13 @@ namespace {
 
 Address end_of(const ConstTensorRef& tensor) { return tensor.address() + tensor.bytes(); }
 
-// Returns the gradients that are not lists of rows; null for those that are.
+// Returns the gradients that are complete when the pass ends; null for lists of rows, and for
+// gradients that share memory.
 std::vector<TensorRef> whole_gradients(const TrainState& state) {
   std::vector<TensorRef> out(state.gradients().begin(), state.gradients().end());
   for (std::size_t i = 0; i < out.size(); ++i)
-    if (state.is_listed(static_cast<int>(i))) out[i] = {};
+    if (state.is_listed(static_cast<int>(i)) || state.lists().is_shared(static_cast<int>(i)))
+      out[i] = {};
   return out;
 }
 
@@ -93,12 +95,14 @@ void GradientOrder::ran(const Graph& graph, NodeId id, std::span<const TensorRef
 
 GradientExchange::GradientExchange(program::BoundProgram& program, GradientTensors& tensors,
                                    const TrainState& state, const GradientLists& lists_of_rank,
-                                   Communicator& communicator, std::size_t bucket_bytes)
+                                   Communicator& communicator, std::size_t bucket_bytes,
+                                   RankUpdates* updates)
     : program_(program),
       tensors_(tensors),
       state_(state),
       communicator_(communicator),
-      bucket_bytes_(bucket_bytes) {
+      bucket_bytes_(bucket_bytes),
+      updates_(updates) {
   const std::int64_t ranks = communicator.num_ranks();
   const auto add = [&](const Type& type) {
     return gathered_.add(static_cast<std::size_t>(type.bytes() * ranks));
@@ -128,9 +132,25 @@ GradientExchange::GradientExchange(program::BoundProgram& program, GradientTenso
   }
 }
 
+std::size_t GradientExchange::bytes(const decoder::ParameterTable& parameters,
+                                    const GradientLists& lists, std::int64_t microbatches,
+                                    int num_ranks) {
+  std::size_t out = 0;
+  for (std::size_t i = 0; i < lists.microbatch.size(); ++i) {
+    const Shape& table = parameters.all()[i].desc.shape;
+    const std::int64_t slots = std::min(table[0], microbatches * lists.microbatch[i]);
+    if (lists.microbatch[i] > 0)
+      for (const Type& type :
+           {Type{DType::i32, {slots}, {}}, Type{DType::f32, {slots, table[1]}, {}}})
+        out += aligned(static_cast<std::size_t>(type.bytes() * num_ranks));
+  }
+  return out;
+}
+
 void GradientExchange::around_last(const std::function<void()>& run) {
   num_calls_ = 0;
   next_ = 0;
+  iterations_.clear();
   if (buckets_.empty()) order_.emplace(program_, whole_gradients(state_));
   program_.program().watch(this);
   try {
@@ -142,14 +162,20 @@ void GradientExchange::around_last(const std::function<void()>& run) {
   program_.program().watch(nullptr);
   if (order_) make_buckets();
   while (next_ < buckets_.size()) send();
+  if (updates_) updates_->finish();
 }
 
-void GradientExchange::enter(const Graph& graph, NodeId scan, std::int64_t) {
+void GradientExchange::enter(const Graph& graph, NodeId scan, std::int64_t element) {
+  iterations_.push_back({&graph, scan, element});
   if (order_) order_->enter(graph, scan, num_calls_);
 }
 
 void GradientExchange::leave() {
   if (order_) order_->leave();
+  const Iteration ended = iterations_.back();
+  iterations_.pop_back();
+  if (updates_ && ended.graph == &program_.program().graph())
+    updates_->left(ended.scan, ended.element);
 }
 
 void GradientExchange::ran(const Graph& graph, NodeId node, std::span<const TensorRef> results) {

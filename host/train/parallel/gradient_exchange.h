@@ -16,6 +16,7 @@
 #include "runtime/communicator.h"
 #include "train/optimizer/gradient_tensors.h"
 #include "train/optimizer/train_state.h"
+#include "train/parallel/rank_updates.h"
 
 namespace lamina::train {
 
@@ -52,16 +53,23 @@ class GradientOrder {
 // [the thread of the rank]
 class GradientExchange : private Watcher {
  public:
-  // `lists_of_rank` are the lists of the microbatches of this rank. REQUIRES: all outlive this.
+  // `lists_of_rank` are the lists of the microbatches of this rank. `updates`: sums the gradients
+  // that share memory; null: there are none. REQUIRES: all outlive this.
   GradientExchange(program::BoundProgram& program, GradientTensors& tensors,
                    const TrainState& state, const GradientLists& lists_of_rank,
-                   Communicator& communicator, std::size_t bucket_bytes);
+                   Communicator& communicator, std::size_t bucket_bytes,
+                   RankUpdates* updates = nullptr);
 
   // Calls `run`, which runs the program once, as the last microbatch of a step, and begins to sum
   // the gradients as they become complete.
   void around_last(const std::function<void()>& run);
   // Waits until all gradients are sums over the ranks; sums lists of rows, too.
   void finish();
+
+  // Returns the bytes of the lists of rows of all ranks. `lists` are the state's; `microbatches`:
+  // of each rank.
+  static std::size_t bytes(const decoder::ParameterTable& parameters, const GradientLists& lists,
+                           std::int64_t microbatches, int num_ranks);
 
  private:
   void enter(const Graph& graph, NodeId scan, std::int64_t element) override;
@@ -88,6 +96,14 @@ class GradientExchange : private Watcher {
   const TrainState& state_;
   Communicator& communicator_;
   std::size_t bucket_bytes_;
+  RankUpdates* updates_;
+  // The scans that are under way, with their iterations.
+  struct Iteration {
+    const Graph* graph;
+    NodeId scan;
+    std::int64_t element;
+  };
+  std::vector<Iteration> iterations_;
   std::optional<GradientOrder> order_;  // until the buckets are made
   std::vector<Bucket> buckets_;         // in the order in which they are complete
   std::size_t next_ = 0;                // bucket to send

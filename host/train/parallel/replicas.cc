@@ -6,7 +6,6 @@ namespace lamina::train {
 
 Replicas::Replicas(CommunicatorGroup& group, const Setup& setup, TrainState& state, TrainStep& step)
     : group_(group), microbatches_(setup.options.microbatches), threads_(group) {
-  LAMINA_ASSERT(!setup.options.in_backward);
   LAMINA_ASSERT(setup.options.all_microbatches() == microbatches_ * group.size());
   const decoder::ParameterTable& parameters = setup.model.parameters();
   const decoder::ModelGraph graph = step_graph(setup.model, setup.options);
@@ -30,9 +29,17 @@ Replicas::Replicas(CommunicatorGroup& group, const Setup& setup, TrainState& sta
       made.state = made.own_state.get();
       made.step = made.own_step.get();
     }
-    made.exchange =
-        std::make_unique<GradientExchange>(made.step->program(), made.step->gradient_tensors(),
-                                           *made.state, lists, communicator, group.bucket_bytes);
+    RankUpdates* updates = nullptr;
+    if (setup.options.in_backward) {
+      auto own =
+          std::make_unique<RankUpdates>(made.step->program(), *made.state, made.step->optimizer(),
+                                        communicator, setup.options.clip_norm);
+      updates = own.get();
+      made.step->set_backward_updates(std::move(own));
+    }
+    made.exchange = std::make_unique<GradientExchange>(
+        made.step->program(), made.step->gradient_tensors(), *made.state, lists, communicator,
+        group.bucket_bytes, updates);
     ranks_.push_back(std::move(made));
   }
 }
@@ -54,6 +61,7 @@ StepResult Replicas::gradients(std::span<const program::Microbatch> microbatches
   const auto each = static_cast<std::size_t>(microbatches_);
   threads_.run([&](int i) {
     Rank& mine = rank(i);
+    mine.step->set_update_like(*rank(0).step);
     mine.step->add_microbatches(
         microbatches.subspan(static_cast<std::size_t>(i) * each, each), counts, step,
         [&](const std::function<void()>& run) { mine.exchange->around_last(run); });
@@ -66,6 +74,12 @@ StepResult Replicas::gradients(std::span<const program::Microbatch> microbatches
 void Replicas::update(StepResult& result, double lr, std::int64_t step) {
   result.lr = lr;
   threads_.run([&](int i) { rank(i).step->update_like(*rank(0).step, lr, step); });
+}
+
+std::size_t exchange_bytes(const decoder::ParameterTable& parameters, const GradientLists& lists,
+                           std::int64_t microbatches, int num_ranks, const Backend& backend) {
+  return GradientExchange::bytes(parameters, lists, microbatches, num_ranks) +
+         RankUpdates::bytes(lists, parameters, backend);
 }
 
 }  // namespace lamina::train

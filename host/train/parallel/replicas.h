@@ -29,7 +29,7 @@ class Replicas {
     std::span<const TeacherModel> teachers = {};  // for a task that has one: one per rank
   };
   // Makes a state and a step for each rank, with its teacher; rank 0 has the given ones. REQUIRES:
-  // all outlive this, and the step does not update in the backward pass.
+  // all outlive this.
   Replicas(CommunicatorGroup& group, const Setup& setup, TrainState& state, TrainStep& step);
 
   // Gives all ranks the state of rank 0.
@@ -58,5 +58,10 @@ class Replicas {
   std::vector<Rank> ranks_;
   RankThreads threads_;  // last member: its threads use the others
 };
+
+// Returns the bytes that each of `num_ranks` devices takes for the sums over all of them, beside
+// the gradients. `lists` are the state's; `microbatches`: of each device.
+std::size_t exchange_bytes(const decoder::ParameterTable& parameters, const GradientLists& lists,
+                           std::int64_t microbatches, int num_ranks, const Backend& backend);
 
 }  // namespace lamina::train

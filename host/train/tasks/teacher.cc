@@ -41,6 +41,13 @@ TeacherBytes teacher_bytes(const decoder::Model& model, const decoder::GraphShap
     out.weights += aligned(static_cast<std::size_t>(p.used_type(shape.dtype).bytes()));
   const program::BoundProgram program = program_of(model, shape, told, backend);
   out.temporaries = program.arena_bytes();
+  if (!backend.reaches(MemoryKind::host)) {
+    const Graph& graph = program.program().graph();
+    for (std::size_t i = 0; i < program.input_roles().size(); ++i)
+      if (program.input_roles()[i].role != Input::parameter)
+        out.temporaries +=
+            aligned(static_cast<std::size_t>(graph.type(graph.inputs()[i].value).bytes()));
+  }
   each_output(program, [&](const auto&, const Type& type) {
     out.temporaries += aligned(static_cast<std::size_t>(type.bytes()));
   });
