@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -109,6 +110,28 @@ void add_file(const registry::Family& family, const fs::path& file, std::vector<
   if (family.names().is_called(model.source.family)) to.push_back(std::move(model));
 }
 
+// nullopt if the file is unusable: its checks report that.
+std::optional<registry::Manifest> manifest_of(const fs::path& plugin) {
+  try {
+    const registry::ElfFile elf = registry::read_elf(plugin);
+    return registry::parse_manifest(elf.manifest, elf.path);
+  } catch (const PluginError&) {
+    return std::nullopt;
+  }
+}
+
+bool lists(const registry::Manifest& manifest, const std::string& family) {
+  return std::ranges::any_of(manifest.families, [&](const registry::FamilyNames& known) {
+    return known.is_called(family);
+  });
+}
+
+std::string listed_families(const registry::Manifest& manifest) {
+  std::vector<std::string> names;
+  for (const registry::FamilyNames& family : manifest.families) names.push_back(family.name);
+  return fmt::format("its manifest lists {}", fmt::join(names, ", "));
+}
+
 }  // namespace
 
 fs::path models_folder(const fs::path& plugin) {
@@ -129,26 +152,25 @@ SmallModels small_models(const registry::Family& family, const fs::path& plugin,
   return out.models.empty() ? derived_models(family) : out;
 }
 
+void require_family_of(const fs::path& plugin, const std::string& family) {
+  const std::optional<registry::Manifest> manifest = manifest_of(plugin);
+  if (manifest && !lists(*manifest, family))
+    throw UserError(ExitCode::usage, {plugin.string(),
+                                      fmt::format("the plugin has no family '{}'", family),
+                                      {listed_families(*manifest)}});
+}
+
 void require_models_of(const fs::path& plugin, std::span<const fs::path> files) {
-  registry::Manifest manifest;
-  try {
-    const registry::ElfFile elf = registry::read_elf(plugin);
-    manifest = registry::parse_manifest(elf.manifest, elf.path);
-  } catch (const PluginError&) {
-    return;  // the checks of the file report it
-  }
-  std::vector<std::string> names;
-  for (const registry::FamilyNames& family : manifest.families) names.push_back(family.name);
+  const std::optional<registry::Manifest> manifest = manifest_of(plugin);
+  if (!manifest) return;
   for (const fs::path& file : files) {
     const std::string family = config::load_model(file).family;
-    if (std::ranges::none_of(manifest.families, [&](const registry::FamilyNames& known) {
-          return known.is_called(family);
-        }))
+    if (!lists(*manifest, family))
       throw UserError(ExitCode::usage,
                       {file.string(),
                        fmt::format("is a model of family '{}', which {} does not have", family,
                                    plugin.filename().string()),
-                       {fmt::format("its manifest lists {}", fmt::join(names, ", "))}});
+                       {listed_families(*manifest)}});
   }
 }
 

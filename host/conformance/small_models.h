@@ -31,6 +31,10 @@ std::filesystem::path models_folder(const std::filesystem::path& plugin);
 SmallModels small_models(const registry::Family& family, const std::filesystem::path& plugin,
                          std::span<const std::filesystem::path> files);
 
+// Throws UserError (exit 2) if the plugin's file lists no family of that name, unless its list
+// cannot be read.
+void require_family_of(const std::filesystem::path& plugin, const std::string& family);
+
 // Throws UserError (exit 2) if a description belongs to no family of the plugin's file, unless the
 // file's list cannot be read.
 void require_models_of(const std::filesystem::path& plugin,

@@ -148,15 +148,14 @@ class Chooser {
 
   // A text without a number of bits serves error feedback only.
   void check_feedback() const {
-    const auto is_stored = [](Storage s) { return s != nullptr; };
     const auto gains = [](Storage s) { return s && has_feedback(*s); };
-    if (std::ranges::none_of(out_.storages, is_stored) || std::ranges::any_of(out_.storages, gains))
-      return;
+    if (std::ranges::any_of(out_.storages, gains)) return;
     throw UserError(ExitCode::usage,
                     {kCalibrate,
                      "has no effect: no matrix gets an int4 format or mxfp4, and only these are "
                      "rounded with error feedback",
-                     {"leave it out, or use --format int4"}});
+                     {"leave it out, use --format int4, or check the rules, and warnings about "
+                      "matrices that stay plain"}});
   }
 
   const decoder::Parameter& parameter(std::size_t i) const { return model_.parameters().all()[i]; }

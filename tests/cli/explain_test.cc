@@ -65,6 +65,17 @@ TEST(Explain, SetChangesTheExplainedModel) {
               HasSubstr("x 5 (layers 0-4)"));
 }
 
+TEST(Explain, PartsOfDescribedGpusNeedOne) {
+  for (const std::string show : {"time", "occupancy"}) {
+    const Finished result = lamina_program({"explain", kToy, "--show", show});
+    EXPECT_EQ(result.code, 2);
+    EXPECT_EQ(result.out, "");
+    EXPECT_EQ(result.err, "error: --show: '" + show +
+                              "' needs a described GPU, got cpu\n"
+                              "  use eg --device cuda:h200, which needs no GPU\n");
+  }
+}
+
 TEST(Explain, MissingFileIsNamed) {
   const Finished result = lamina_program({"explain", "none.toml"});
   EXPECT_EQ(result.code, 2);

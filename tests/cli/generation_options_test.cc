@@ -69,6 +69,41 @@ TEST(GenerationOptions, RefuseInvalidValues) {
   EXPECT_EQ(decode({"--typical-p", "1.5"}).code, 2);
 }
 
+TEST(GenerationOptions, RefuseWhatHasNoEffectOnTheSearch) {
+  for (const auto& [option, value] :
+       {std::pair{"--temp", "0.5"}, {"--top-k", "3"}, {"--min-p", "0.1"}, {"--seed", "3"}}) {
+    const Finished result = decode({"-n", "2", "--beams", "2", option, value});
+    EXPECT_EQ(result.code, 2) << option;
+    EXPECT_EQ(result.err, std::string("error: ") + option +
+                              ": has no effect on beam search, which does not sample\n"
+                              "  remove it, or use --beams 1\n");
+  }
+  for (const auto& [option, value] :
+       {std::pair{"--length-penalty", "2"}, {"--early-stopping", "never"}}) {
+    const Finished result = decode({"-n", "2", option, value});
+    EXPECT_EQ(result.code, 2) << option;
+    EXPECT_EQ(result.err, std::string("error: ") + option +
+                              ": has no effect without a beam search\n"
+                              "  remove it, or add eg --beams 4\n");
+    EXPECT_EQ(decode({"-n", "2", "--beams", "2", "--temp", "0", option, value}).code, 0) << option;
+  }
+}
+
+TEST(GenerationOptions, RefuseMoreTokensThanTheTextMayHave) {
+  const auto refused = [](std::vector<std::string> words) {
+    words.insert(words.end(), {"-n", "2"});
+    const Finished result = decode(words);
+    EXPECT_EQ(result.code, 2) << words[0];
+    return result.err;
+  };
+  EXPECT_EQ(refused({"--force-first-ids", "1,2,3"}),
+            "error: --force-first-ids: needs 3 tokens, but -n allows 2\n  use at least -n 3\n");
+  EXPECT_THAT(refused({"--force-first-ids", "1,2", "--force-last-ids", "3,4"}),
+              HasSubstr("--force-last-ids: needs 4 tokens, but -n allows 2"));
+  EXPECT_THAT(refused({"--min-tokens", "9"}), HasSubstr("--min-tokens: needs 9 tokens"));
+  EXPECT_EQ(decode({"-n", "2", "--force-first-ids", "1", "--force-last-ids", "3"}).code, 0);
+}
+
 TEST(GenerationOptions, RefuseIdsOutsideOfTheVocabulary) {
   for (const auto& [option, value] : {std::pair{"--force-first-ids", "999"},
                                       {"--force-last-ids", "1,999"},

@@ -153,6 +153,17 @@ TEST(PluginInspect, ShowsOneFamilyOfAFile) {
   EXPECT_THAT(wrong.err, HasSubstr(": the plugin has no family 'llama9'\n  there are: "));
 }
 
+TEST(PluginCheck, RefusesAFamilyThatThePluginLacks) {
+  const TempDir folder;
+  const std::string llama = LAMINA_BUILD_DIR "/lib/lamina/plugins/llama.lamina.so";
+  for (const std::string& what : {std::string("llama2"), llama}) {
+    const Finished wrong = plugin(folder, {"check", what, "--only", "FIL-1", "--family", "llama9"});
+    EXPECT_EQ(wrong.code, 2);
+    EXPECT_EQ(wrong.out, "");
+    EXPECT_THAT(wrong.err, HasSubstr(": the plugin has no family 'llama9'\n  its manifest lists "));
+  }
+}
+
 TEST(PluginInspect, RefusesATruncatedFileAndAnUnknownNameWithEight) {
   const TempDir folder;
   const std::string cut = folder.write("cut.lamina.so", bytes_of(kTiny).substr(0, 5000));

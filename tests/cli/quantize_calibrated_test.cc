@@ -144,10 +144,12 @@ TEST(QuantizeCalibrated, MistakesAreRefused) {
   EXPECT_THAT(refusal({"--format", "int4", "--calibrate", folder.write("short.txt", "")}, 5),
               HasSubstr("short.txt"));
   for (const char* format : {"int8", "fp8"})
-    EXPECT_THAT(refusal({"--format", format, "--calibrate", kText}, 2),
-                EndsWith("error: --calibrate: has no effect: no matrix gets an int4 format or "
-                         "mxfp4, and only these are rounded with error feedback\n"
-                         "  leave it out, or use --format int4\n"));
+    EXPECT_THAT(
+        refusal({"--format", format, "--calibrate", kText}, 2),
+        EndsWith("error: --calibrate: has no effect: no matrix gets an int4 format or "
+                 "mxfp4, and only these are rounded with error feedback\n"
+                 "  leave it out, use --format int4, or check the rules, and warnings about "
+                 "matrices that stay plain\n"));
 }
 
 // The text does not exist: errors of the formats come before it is read.

@@ -17,8 +17,13 @@ namespace {
 
 int run_explain(const Arguments& a, const Device& device) {
   device.use_threads(a.globals.threads);
-  Subject subject = find_subject(a);
   const std::string& show = a.text("show");
+  if (device.computes() && (show == "occupancy" || show == "time"))
+    throw UserError(ExitCode::usage,
+                    {"--show",
+                     fmt::format("'{}' needs a described GPU, got {}", show, device.name()),
+                     {"use eg --device cuda:h200, which needs no GPU"}});
+  Subject subject = find_subject(a);
   const Stopwatch watch;
   compile(subject, device.backend(), {});
   const double seconds = watch.seconds();

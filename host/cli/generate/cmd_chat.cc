@@ -53,9 +53,9 @@ int start_chat(const Arguments& a, const Device& device) {
   session.settings.style = {.dim_reasoning = out.color,
                             .escape_controls = out.is_terminal && !a.flag("raw")};
   session.settings.marks = given_marks(a, tokenizer);
-  session.settings.generate = read_generation_options(a, m);
+  // Answers are shown as they come, which a search cannot do.
+  session.settings.generate = read_generation_options(a, m, /*with_beams=*/false);
   session.settings.vocab_size = m.model().vocab_size();
-  session.settings.generate.num_beams = 1;  // answers are shown as they come
   catch_interrupts();
   if (interactive) {
     m.weights.wait_until_read();  // an error of reading ends the chat before the first message

@@ -50,7 +50,7 @@ int decode_prompt(const Arguments& a, const Device& device) {
   const Prompt asked = read_prompt(a, m.opened.directory, tokenizer, m.model());
   const std::vector<std::int32_t>& prompt = asked.ids;
   const std::optional<decode::PromptRows> rows = prompt_rows(a, m.opened, prompt);
-  decode::GenerateOptions options = read_generation_options(a, m);
+  decode::GenerateOptions options = read_generation_options(a, m, /*with_beams=*/true);
   const decode::SessionOptions session_of =
       session_options(a, m.model(), prompt.size(), options, rows ? &*rows : nullptr);
   options.room_tokens = session_of.capacity - static_cast<std::int64_t>(prompt.size()) + 1;

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 
@@ -236,6 +237,42 @@ std::vector<Value> read_values(const GenerationKey& key, const Option& option,
   return out;
 }
 
+// Options of drawing at random, which a search does not do.
+constexpr auto kOfDrawing =
+    std::to_array<std::string_view>({"temp", "top-h", "top-k", "top-p", "min-p", "typical-p",
+                                     "epsilon-cutoff", "eta-cutoff", "seed"});
+
+// Refuses given options that have no effect on the search, or on a text of -n tokens.
+void refuse_without_effect(const Arguments& a, const GenerateOptions& options) {
+  const auto refuse = [](std::string option, std::string what, std::string note) {
+    throw UserError(ExitCode::usage, {std::move(option), std::move(what), {std::move(note)}});
+  };
+  for (const GenerationKey& key : decode::generation_keys()) {
+    if (!a.has(key.name)) continue;
+    const std::string option = fmt::format("--{}", key.name);
+    // Temperature 0 agrees with a search: it draws nothing either.
+    const bool draws = std::ranges::find(kOfDrawing, key.name) != kOfDrawing.end() &&
+                       (option != "--temp" || options.sampler.temperature > 0);
+    if (options.num_beams > 1 && draws)
+      refuse(option, "has no effect on beam search, which does not sample",
+             "remove it, or use --beams 1");
+    if (options.num_beams == 1 && key.of_beams && option != "--beams")
+      refuse(option, "has no effect without a beam search", "remove it, or add eg --beams 4");
+  }
+  const auto longest = static_cast<std::uint64_t>(options.max_new_tokens);
+  const auto refuse_longer = [&](const char* option, std::uint64_t tokens) {
+    if (a.has(option) && tokens > longest)
+      refuse(fmt::format("--{}", option),
+             fmt::format("needs {} tokens, but -n allows {}", tokens, longest),
+             fmt::format("use at least -n {}", tokens));
+  };
+  const auto first = options.sampler.forced_first.size();
+  const auto last = options.sampler.forced_last.size();
+  refuse_longer("force-first-ids", first);
+  refuse_longer("force-last-ids", a.has("force-first-ids") ? first + last : last);
+  refuse_longer("min-tokens", static_cast<std::uint64_t>(options.sampler.min_new_tokens));
+}
+
 }  // namespace
 
 std::vector<Option> generation_options(std::int64_t max_new_tokens, bool with_beams) {
@@ -251,7 +288,8 @@ void check_generation_options(const Arguments& a) {
   assign_given(a, unused);
 }
 
-GenerateOptions read_generation_options(const Arguments& a, const model::Loaded& m) {
+GenerateOptions read_generation_options(const Arguments& a, const model::Loaded& m,
+                                        bool with_beams) {
   GenerateOptions out = usual_options(a.integer("max-new-tokens"));
   decode::GenerationConfig config;
   // Also right for a checkpoint of training that started from a published model.
@@ -265,10 +303,8 @@ GenerateOptions read_generation_options(const Arguments& a, const model::Loaded&
   assign_given(a, out);
   check_vocabulary(a, m.model().vocab_size(), config, source, out);
   out.end_tokens = m.end_tokens();
-  if (out.num_beams > 1 && a.has("temp") && out.sampler.temperature > 0)
-    throw UserError(ExitCode::usage, {"--temp",
-                                      "has no effect on beam search, which does not sample",
-                                      {"remove it, or use --beams 1"}});
+  if (!with_beams) out.num_beams = 1;
+  refuse_without_effect(a, out);
   show(a, out, config, source);
   return out;
 }

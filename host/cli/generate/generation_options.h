@@ -21,8 +21,10 @@ std::vector<Option> generation_options(std::int64_t max_new_tokens, bool with_be
 // model is loaded.
 void check_generation_options(const Arguments& a);
 // Values from the command line, else from the model's generation_config.json, else defaults.
-// --verbose shows the source of each. Throws UserError (exit 2) for texts that are not ids.
-decode::GenerateOptions read_generation_options(const Arguments& a, const model::Loaded& m);
+// --verbose shows the source of each. Without `with_beams` there is no search. Throws UserError
+// (exit 2) for texts that are not ids, and for options without effect.
+decode::GenerateOptions read_generation_options(const Arguments& a, const model::Loaded& m,
+                                                bool with_beams);
 
 // Warns if a context is longer than the model's positions.
 void warn_of_positions(const decoder::Model& model, std::int64_t context);

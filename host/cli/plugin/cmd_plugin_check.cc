@@ -60,7 +60,7 @@ PluginSubject subject_of(const Arguments& arguments, const Device& device) {
   if (is_plugin_path(what)) return {std::filesystem::absolute(what), settings, compute};
   const registry::PluginFile plugin = choose_plugin(what, arguments.globals);
   for (const registry::FamilyNames& family : plugin.manifest.families)
-    if (family.is_called(what)) settings.family = family.name;
+    if (!arguments.has("family") && family.is_called(what)) settings.family = family.name;
   return {plugin.path, settings, compute};
 }
 
@@ -68,6 +68,7 @@ int check(const Arguments& arguments, const Device& device) {
   if (arguments.flag("here")) end_forks_with_this_process();
   device.use_threads(arguments.globals.threads);
   const PluginSubject plugin = subject_of(arguments, device);
+  if (arguments.has("family")) require_family_of(plugin.file(), plugin.settings().family);
   require_models_of(plugin.file(), plugin.settings().models);
   const std::vector<const Check*> checks = wanted(arguments);
   const bool json = arguments.flag("json");
