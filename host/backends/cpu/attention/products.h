@@ -11,8 +11,44 @@
 namespace lamina::cpu {
 namespace {
 
+// Computes sum + a * b into the register of the sum. Compilers choose another one for the result
+// when they unroll a loop, and move it back later.
+template <class V>
+LAMINA_SIMD void add_product(typename V::F& sum, typename V::F a, typename V::F b) {
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  asm("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
+#else
+  sum = V::multiply_add(a, b, sum);
+#endif
+}
+
+// Adds the products of a word of each row of A and C vectors of B.
+template <class V, bool kPairs, int R, int C>
+LAMINA_SIMD void add_words(const Word* a, std::int64_t a_row, const Word* b,
+                           typename V::F (&sum)[R][C]) {
+  using F = typename V::F;
+  F bv[C];
+#pragma GCC unroll 8
+  for (int c = 0; c < C; ++c) bv[c] = V::load(b + c * V::kLanes);
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+    const F av = V::broadcast(a + r * a_row);
+#pragma GCC unroll 8
+    for (int c = 0; c < C; ++c) {
+#if defined(__AVX512BF16__)
+      if constexpr (kPairs)
+        sum[r][c] = dot_pairs(sum[r][c], av, bv[c]);
+      else
+#endif
+        add_product<V>(sum[r][c], av, bv[c]);
+    }
+  }
+}
+
+// Computes the part of a product whose operands begin at these places.
 template <class V, bool kPairs, bool kAcross, int R, int C>
-void product_tile(const Product& p) {
+void product_tile(const Product& p, const Word* a, const Word* b, float* to,
+                  const float* column_factors) {
   using F = typename V::F;
   constexpr int L = V::kLanes;
   F acc[R][C];
@@ -20,33 +56,19 @@ void product_tile(const Product& p) {
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
     for (int c = 0; c < C; ++c) acc[r][c] = F{};
-  const Word* a = p.a;
-  const Word* b = p.b;
   const std::int64_t a_row = kAcross ? 1 : p.a_stride, a_step = kAcross ? p.a_stride : 1;
-  for (std::int64_t k = 0; k < p.depth; ++k, a += a_step, b += p.b_stride) {
-    F bv[C];
-#pragma GCC unroll 8
-    for (int c = 0; c < C; ++c) bv[c] = V::load(b + c * L);
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      const F av = V::broadcast(a + r * a_row);
-#pragma GCC unroll 8
-      for (int c = 0; c < C; ++c) {
-#if defined(__AVX512BF16__)
-        if constexpr (kPairs)
-          acc[r][c] = dot_pairs(acc[r][c], av, bv[c]);
-        else
-#endif
-          acc[r][c] = V::multiply_add(av, bv[c], acc[r][c]);
-      }
-    }
+  const std::int64_t b_step = p.b_stride, pairs = p.depth / 2;
+  for (std::int64_t i = 0; i < pairs; ++i, a += 2 * a_step, b += 2 * b_step) {
+    add_words<V, kPairs>(a, a_row, b, acc);
+    add_words<V, kPairs>(a + a_step, a_row, b + b_step, acc);
   }
+  if (p.depth % 2 != 0) add_words<V, kPairs>(a, a_row, b, acc);
 #pragma GCC unroll 8
   for (int c = 0; c < C; ++c) {
-    const F factors = p.store == Store::rescaled ? V::load(p.column_factors + c * L) : F{};
+    const F factors = p.store == Store::rescaled ? V::load(column_factors + c * L) : F{};
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
-      float* out = p.c + r * p.c_stride + c * L;
+      float* out = to + r * p.c_stride + c * L;
       if (p.store == Store::scaled)
         V::store(out, acc[r][c] * V::set(p.factor));
       else if (p.store == Store::add)
@@ -57,7 +79,8 @@ void product_tile(const Product& p) {
   }
 }
 
-using ProductTile = void (*)(const Product&);
+using ProductTile = void (*)(const Product&, const Word* a, const Word* b, float* to,
+                             const float* column_factors);
 
 // Register tiles of up to 6 x 4 vectors with 32 registers, 6 x 2 with 16.
 template <class V, bool kPairs, bool kAcross>
@@ -90,21 +113,21 @@ void run_product(const Product& p) {
 #endif
   using Tiles = ProductTiles<V, kPairs, kAcross>;
   constexpr int L = V::kLanes;
-  const std::int64_t vectors = p.columns / L;
+  const auto vectors = static_cast<int>(p.columns / L), rows = static_cast<int>(p.rows);
   // Divides into panels of nearly equal width: 5 vectors are 3 + 2, not 4 + 1.
-  const std::int64_t panels = (vectors + Tiles::kMaxColumns - 1) / Tiles::kMaxColumns;
-  const std::int64_t groups = (p.rows + Tiles::kMaxRows - 1) / Tiles::kMaxRows;
-  for (std::int64_t panel = 0; panel < panels; ++panel) {
-    const std::int64_t v0 = vectors * panel / panels, v1 = vectors * (panel + 1) / panels;
-    for (std::int64_t group = 0; group < groups; ++group) {
-      const std::int64_t r0 = p.rows * group / groups, r1 = p.rows * (group + 1) / groups;
-      Product tile = p;
-      tile.a = p.a + (kAcross ? r0 : r0 * p.a_stride);
-      tile.b = p.b + v0 * L;
-      tile.c = p.c + r0 * p.c_stride + v0 * L;
-      tile.column_factors = p.column_factors ? p.column_factors + v0 * L : nullptr;
-      kProductTiles<V, kPairs, kAcross>.tile[r1 - r0][v1 - v0](tile);
+  const int panels = (vectors + Tiles::kMaxColumns - 1) / Tiles::kMaxColumns;
+  const int groups = (rows + Tiles::kMaxRows - 1) / Tiles::kMaxRows;
+  for (int panel = 0, v0 = 0; panel < panels; ++panel) {
+    const int v1 = vectors * (panel + 1) / panels;
+    const float* factors = p.column_factors ? p.column_factors + v0 * L : nullptr;
+    for (int group = 0, r0 = 0; group < groups; ++group) {
+      const int r1 = rows * (group + 1) / groups;
+      kProductTiles<V, kPairs, kAcross>.tile[r1 - r0][v1 - v0](
+          p, p.a + (kAcross ? r0 : r0 * p.a_stride), p.b + v0 * L, p.c + r0 * p.c_stride + v0 * L,
+          factors);
+      r0 = r1;
     }
+    v0 = v1;
   }
 }
 
