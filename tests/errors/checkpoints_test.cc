@@ -148,13 +148,14 @@ TEST(CheckpointErrors, Fp8) {
   expect("deepseek_v3_mtp", as(name, DType::f8_e4m3, shape),
          {in_file + " is stored as f8_e4m3, but its scales are missing",
           "expected a tensor '" + name + "_scale_inv' beside it"});
-  expect("deepseek_v3_mtp", stored(DType::f32, {7, 2}),
-         {in_file + " is " + to_string(shape) + ", in blocks of 128 x 128: its scales must be",
-          "'" + name + "_scale_inv' is [7, 2]", "weight_block_size"});
+  expect(
+      "deepseek_v3_mtp", stored(DType::f32, {7, 2}),
+      {in_file + " is " + to_string(shape) + ", in blocks of 128 x 128: its scales must be",
+       "'" + name + "_scale_inv' is [7, 2]", "quantization_config of config.json gives the size"});
   for (const auto& [type, shown] : {std::pair{DType::i32, "i32"}, {DType::f8_e5m2, "f8_e5m2"}})
     expect("deepseek_v3_mtp", stored(type, {1, 1}),
            {in_file + " has scales '" + name + "_scale_inv' of type " + shown,
-            "expected scales of type f32, bf16, f16 or f8_e8m0"});
+            "expected scales of type f32, bf16, f16, f8_e8m0 or u8"});
 }
 
 // A whole prediction layer may be missing, together with the tensors that are published with it.
