@@ -22,6 +22,9 @@ using Texts = std::vector<std::string>;
 using Place = std::variant<double*, std::int64_t*, std::uint64_t*, Ids*, Words*, Biases*, Texts*,
                            bool*, EarlyStopping*>;
 
+// The way of choosing tokens that an option serves.
+enum class TokenChoice { any, drawing, beams };
+
 struct GenerationKey {
   const char* name;        // of the option: "top-p"; "" for keys in files only
   const char* config_key;  // in generation_config.json: "top_p"; "" for none
@@ -29,7 +32,7 @@ struct GenerationKey {
   const char* value;  // the value's name in help: "P"
   const char* doc;
   std::optional<double> min = {}, max = {};
-  bool of_beams = false;  // for beam search only
+  TokenChoice choice = TokenChoice::any;
 };
 
 // Options that end a text, then options that choose its tokens, in the order of their effect.

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 
@@ -20,6 +19,7 @@ namespace lamina::cli {
 using decode::GenerateOptions;
 using decode::GenerationKey;
 using decode::Place;
+using decode::TokenChoice;
 namespace {
 
 constexpr double kUsualTemperature = 0.8;
@@ -237,11 +237,6 @@ std::vector<Value> read_values(const GenerationKey& key, const Option& option,
   return out;
 }
 
-// Options of drawing at random, which a search does not do.
-constexpr auto kOfDrawing =
-    std::to_array<std::string_view>({"temp", "top-h", "top-k", "top-p", "min-p", "typical-p",
-                                     "epsilon-cutoff", "eta-cutoff", "seed"});
-
 // Refuses given options that have no effect on the search, or on a text of -n tokens.
 void refuse_without_effect(const Arguments& a, const GenerateOptions& options) {
   const auto refuse = [](std::string option, std::string what, std::string note) {
@@ -251,12 +246,12 @@ void refuse_without_effect(const Arguments& a, const GenerateOptions& options) {
     if (!a.has(key.name)) continue;
     const std::string option = fmt::format("--{}", key.name);
     // Temperature 0 agrees with a search: it draws nothing either.
-    const bool draws = std::ranges::find(kOfDrawing, key.name) != kOfDrawing.end() &&
+    const bool draws = key.choice == TokenChoice::drawing &&
                        (option != "--temp" || options.sampler.temperature > 0);
     if (options.num_beams > 1 && draws)
       refuse(option, "has no effect on beam search, which does not sample",
              "remove it, or use --beams 1");
-    if (options.num_beams == 1 && key.of_beams && option != "--beams")
+    if (options.num_beams == 1 && key.choice == TokenChoice::beams && option != "--beams")
       refuse(option, "has no effect without a beam search", "remove it, or add eg --beams 4");
   }
   const auto longest = static_cast<std::uint64_t>(options.max_new_tokens);
@@ -279,7 +274,8 @@ std::vector<Option> generation_options(std::int64_t max_new_tokens, bool with_be
   GenerateOptions presets = usual_options(max_new_tokens);
   std::vector<Option> out;
   for (const GenerationKey& key : decode::generation_keys())
-    if (*key.name && (with_beams || !key.of_beams)) out.push_back(option_of(key, presets));
+    if (*key.name && (with_beams || key.choice != TokenChoice::beams))
+      out.push_back(option_of(key, presets));
   return out;
 }
 
@@ -353,7 +349,7 @@ bool set_generation_option(std::string_view name, const std::string& value,
                            const std::string& where, std::int64_t vocab_size,
                            GenerateOptions& options) {
   for (const GenerationKey& key : decode::generation_keys()) {
-    if (name.empty() || key.name != name || key.of_beams) continue;
+    if (name.empty() || key.name != name || key.choice == TokenChoice::beams) continue;
     const Option option = option_of(key, options);
     GenerateOptions changed = options;
     std::visit(Assign{read_values(key, option, value, where, options), where}, key.place(changed));
@@ -376,7 +372,8 @@ std::vector<std::pair<std::string, std::string>> list_generation_options(
     const GenerateOptions& options) {
   std::vector<std::pair<std::string, std::string>> out;
   for (const GenerationKey& key : decode::generation_keys())
-    if (*key.name && !key.of_beams) out.emplace_back(key.name, decode::value_text(key, options));
+    if (*key.name && key.choice != TokenChoice::beams)
+      out.emplace_back(key.name, decode::value_text(key, options));
   return out;
 }
 

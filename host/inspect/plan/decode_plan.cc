@@ -9,6 +9,7 @@
 #include "program/bound_program.h"
 
 namespace lamina::inspect {
+
 DecodePlan plan_decoding(const decoder::Model& model, const decode::SessionOptions& options,
                          const Backend& backend) {
   const auto bytes = [](std::int64_t n) { return aligned(static_cast<std::size_t>(n)); };

@@ -19,15 +19,19 @@ bool validates(const config::DataSection& data) {
   return !data.validation.empty() || data.validation_fraction > 0;
 }
 
-decoder::ModelGraph validation_graph(const decoder::Model& model, const config::RunConfig& run) {
-  return train::eval_graph(model, run.train.microbatch_size, run.data.sequence_length,
-                           run.train.dtype, true, {.task = train::loop_options(run).task});
-}
+struct ValidationBytes {
+  std::size_t temporaries = 0, transfers = 0;
+};
 
-std::size_t validation_bytes(const decoder::Model& model, const config::RunConfig& run,
-                             const Backend& backend) {
-  if (!validates(run.data)) return 0;
-  return program::BoundProgram(validation_graph(model, run), backend).arena_bytes();
+ValidationBytes validation_bytes(const decoder::Model& model, const config::RunConfig& run,
+                                 const Backend& backend) {
+  if (!validates(run.data)) return {};
+  decoder::ModelGraph graph =
+      train::eval_graph(model, run.train.microbatch_size, run.data.sequence_length, run.train.dtype,
+                        true, {.task = train::loop_options(run).task});
+  ValidationBytes out{.transfers = transfer_bytes(graph, backend)};
+  out.temporaries = program::BoundProgram(std::move(graph), backend).arena_bytes();
+  return out;
 }
 
 // Returns the bytes of the scalars and norms of updates.
@@ -58,7 +62,7 @@ std::vector<Fit> all_settings(const decoder::Model& model, config::RunConfig run
     run.train.microbatch_size = rows;
     const PlanOptions options = plan_options(run, model, teacher);
     const TrainMemory memory = plan_train_memory(model, options, backend);
-    const std::size_t always = memory.total() + validation_bytes(model, run, backend);
+    const std::size_t always = memory.total() + validation_bytes(model, run, backend).temporaries;
     for (const RematCost& cost : plan_activations(model, options, backend)) {
       if (cost.host_bytes > 0 && !cost.chosen) continue;
       Fit fit{.microbatch_size = rows,
@@ -103,13 +107,13 @@ TrainPlan plan_training(const decoder::Model& model, const config::RunConfig& ru
   TrainPlan out;
   out.memory = plan_train_memory(model, plan_options(run, model, teacher, num_ranks), backend);
   decoder::ModelGraph graph = train::step_graph(model, train::loop_options(run, num_ranks).step());
-  out.transfer_bytes = transfer_bytes(graph, backend) + update_transfer_bytes(model, backend);
-  if (validates(run.data))
-    out.transfer_bytes += transfer_bytes(validation_graph(model, run), backend);
+  const ValidationBytes validation = validation_bytes(model, run, backend);
+  out.transfer_bytes =
+      transfer_bytes(graph, backend) + update_transfer_bytes(model, backend) + validation.transfers;
   const program::BoundProgram step(std::move(graph), backend);
   out.step_bytes = step.arena_bytes();
   out.step_host_bytes = step.program().host_bytes();
-  out.validation_bytes = validation_bytes(model, run, backend);
+  out.validation_bytes = validation.temporaries;
   out.checkpoint_bytes = static_cast<std::int64_t>(
       out.memory.bytes.weights + out.memory.bytes.frozen + out.memory.bytes.moments +
       out.memory.bytes.offloaded + out.memory.bytes.average);
