@@ -80,6 +80,8 @@ std::vector<Weight> weights() {
   return weight_rows({outer_weights(), layer_weights(kDense), layer_weights(kMoe),
                       ignored("model.layers.{L}.embed_tokens.weight"),
                       ignored("model.layers.{L}.shared_head.head.weight"),
+                      // Some converters write the halves beside the whole matrix.
+                      ignored("blk.{L}.attn_k_b.weight"), ignored("blk.{L}.attn_v_b.weight"),
                       ignored_beyond("model.layers.{L}.*")});
 }
 

@@ -139,7 +139,8 @@ TEST(GgufExpertFamilies, Llama4WithDenseLayers) {
   expect_golden_logits(from, as_llama4(from, "").gguf.bytes(), overrides);
 }
 
-enum class KeyValues { one_matrix, two_matrices };
+// `both`: the two matrices beside the one that is used.
+enum class KeyValues { one_matrix, two_matrices, both };
 
 GgufConversion as_deepseek2(const fs::path& from, KeyValues kind) {
   GgufConversion model(from, "deepseek2");
@@ -207,10 +208,8 @@ GgufConversion as_deepseek2(const fs::path& from, KeyValues kind) {
     const std::string bias = model.published_layer(layer, "mlp.gate.e_score_correction_bias"),
                       both = model.published_layer(layer, "self_attn.kv_b_proj.weight");
     if (model.has(bias)) model.tensor(name("exp_probs_b.bias"), bias);
-    if (!split) {
-      model.tensor(name("attn_kv_b.weight"), both);
-      continue;
-    }
+    if (!split) model.tensor(name("attn_kv_b.weight"), both);
+    if (kind == KeyValues::one_matrix) continue;
     const Floats rows = model.values(both);
     Floats keys, values;
     for (std::int64_t h = 0; h < heads; ++h) {
@@ -235,7 +234,7 @@ TEST(GgufExpertFamilies, DeepSeekV3) {
   for (const fs::path& from : {kOwnCases / "deepseek_v3_mtp", golden_dir() / "hf" / "deepseek_v3",
                                golden_dir() / "hf" / "deepseek_v3_kimi_k2"}) {
     SKIP_WITHOUT(from);
-    for (KeyValues kind : {KeyValues::one_matrix, KeyValues::two_matrices}) {
+    for (KeyValues kind : {KeyValues::one_matrix, KeyValues::two_matrices, KeyValues::both}) {
       GgufConversion model = as_deepseek2(from, kind);
       set_groups(model, 2);
       expect_golden(from, model.gguf.bytes());
