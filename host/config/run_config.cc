@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "config/file_faults.h"
 #include "config/layer_pair.h"
 #include "config/model_text.h"
 #include "config/wrapper.h"
@@ -65,6 +66,12 @@ Raw read_model_file(const std::filesystem::path& path, const std::string& from) 
   return raw;
 }
 
+// Resolves the values of a file that describes a model.
+Resolved resolve_file(const Raw& raw, const std::string& where) {
+  const auto read = [&] { return resolve(model_schema(), raw, where); };
+  return is_published(where) ? with_file_faults(read, read) : read();
+}
+
 // The keys of config.json that identify the family of a model.
 const Schema& identity_schema() {
   static const Schema schema = {{{"model",
@@ -77,7 +84,9 @@ const Schema& identity_schema() {
 }
 
 void read_identity(ModelSource& model) {
-  const Table values = resolve(identity_schema(), model.raw, model.where).values;
+  const Table values = with_file_faults(
+      [&] { return resolve(identity_schema(), model.raw, model.where).values; },
+      [&] { return resolve(identity_schema(), published_part(model.raw), model.where).values; });
   if (values.has("model.model_type")) model.model_type = values.string("model.model_type");
   if (values.has("model.text_config.model_type"))
     model.text_model_type = values.string("model.text_config.model_type");
@@ -91,7 +100,7 @@ ModelSource make_model(const std::string& path, const std::string& path_origin,
                        const std::string& where, const Table& top, Raw own) {
   ModelSource model{path, where, "", "", "", {}, {}};
   if (!path.empty()) {
-    Resolved resolved = resolve(model_schema(), read_model_file(path, path_origin), path);
+    Resolved resolved = resolve_file(read_model_file(path, path_origin), path);
     model.raw = std::move(resolved.rest);
     if (resolved.values.has("family")) model.family = resolved.values.string("family");
   }
@@ -355,7 +364,7 @@ ModelSource parse_model(std::string_view config_json, const std::string& name,
                         const Overrides& overrides) {
   Resolved own = resolve_overrides(overrides, name);
   ModelSource model{name, name, "", "", "", {}, {}};
-  model.raw = resolve(model_schema(), parse_json(config_json, name, "model."), name).rest;
+  model.raw = resolve_file(parse_json(config_json, name, "model."), name).rest;
   model.raw.append(std::move(own.rest));
   if (own.values.has("family")) model.family = own.values.string("family");
   read_identity(model);

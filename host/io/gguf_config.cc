@@ -18,6 +18,8 @@ namespace {
 
 using Type = GgufValue::Type;
 
+constexpr std::string_view kArchitecture = "general.architecture";
+constexpr std::string_view kTokenTable = "token_embd.weight", kHead = "output.weight";
 constexpr std::string_view kRopeScaling = "rope.scaling.";
 // Keys of an architecture that repeat information of tensors or other keys.
 constexpr std::string_view kSaidOtherwise[] = {"vocab_size", "attention.value_length",
@@ -106,10 +108,8 @@ std::vector<float> divisors_of(const GgufFile& file, const GgufTensor& tensor) {
 // because files contain only the divisors. The factor is the largest divisor; the bands are the
 // ones of published models, where the second kind has zero width.
 void write_banded_scaling(JsonWriter& json, const GgufFile& file, const GgufTensor& tensor,
-                          double theta) {
+                          const std::vector<float>& divisors, double theta) {
   constexpr double kLow = 1, kOriginal = 8192;
-  const std::vector<float> divisors = divisors_of(file, tensor);
-  if (std::ranges::all_of(divisors, [](float d) { return d == 1; })) return;
   const auto factor = static_cast<double>(std::ranges::max(divisors));
   std::vector<double> wanted;
   // Returns the index of the first frequency that differs, or their number.
@@ -131,8 +131,7 @@ void write_banded_scaling(JsonWriter& json, const GgufFile& file, const GgufTens
                      "by factor {} divide it by {}",
                      tensor.name, i, divisors[i], factor, wanted[i]),
          {"use the safetensors files of the same model, whose config.json specifies the scaling"}});
-  json.key("rope_scaling").begin_object();
-  json.key("rope_type").value("llama3");
+  json.begin_object().key("rope_type").value("llama3");
   json.key("factor").value(factor).key("low_freq_factor").value(kLow);
   json.key("high_freq_factor").value(high);
   json.key("original_max_position_embeddings").value(static_cast<std::int64_t>(kOriginal));
@@ -158,8 +157,9 @@ class ConfigWriter {
     return count > 0 ? integer("embedding_length").value_or(0) / count : 0;
   }
 
-  std::string write_all(const std::string& model_type, const std::string& marker) {
-    json_.begin_object().key("model_type").value(model_type);
+  GgufConfig write_all(const std::string& model_type, const std::string& marker) {
+    json_.begin_object();
+    key("model_type", kArchitecture).value(model_type);
     if (!marker.empty()) json_.key(marker).value(true);
     write_keys();
     write_from_tensors();
@@ -168,10 +168,24 @@ class ConfigWriter {
     else
       write_head_widths();
     write_rotary_scaling();
-    return json_.end_object().text();
+    return {json_.end_object().text(), std::move(places_)};
   }
 
  private:
+  // Begins a member of config.json that is derived from a key of the file.
+  JsonWriter& key(std::string_view name, std::string_view from) {
+    places_.emplace(name, printable(from));
+    return json_.key(name);
+  }
+  JsonWriter& key_from_tensor(std::string_view name, std::string_view tensor) {
+    return key(name, fmt::format("tensor '{}'", tensor));
+  }
+  // Begins a member of the object "rope_scaling".
+  JsonWriter& scaling_key(std::string_view name, std::string_view from) {
+    places_.emplace(fmt::format("rope_scaling.{}", name), printable(from));
+    return json_.key(name);
+  }
+
   // Returns null if the family keeps the key's name, which then has another meaning.
   const GgufValue* find(std::string_view key) const {
     const std::string whole = fmt::format("{}{}", prefix_, key);
@@ -190,7 +204,7 @@ class ConfigWriter {
       if (!value.key.starts_with(prefix_)) continue;
       const std::string_view own = value.key.substr(prefix_.size());
       if (keeps(value.key)) {
-        lamina::io::write(json_.key(value.key), value);
+        lamina::io::write(key(value.key, value.key), value);
         continue;
       }
       if (own.starts_with(kRopeScaling) || own == kOldRopeFactor ||
@@ -207,7 +221,7 @@ class ConfigWriter {
       const auto* row = std::ranges::find(kConfigNames, own, &ConfigName::gguf);
       const std::string name(row == std::end(kConfigNames) ? value.key : row->published);
       if (!written.insert(name).second) file_.fail(value.key, "appears twice, under two names");
-      lamina::io::write(json_.key(name), value);
+      lamina::io::write(key(name, value.key), value);
     }
   }
 
@@ -217,39 +231,41 @@ class ConfigWriter {
       const std::int64_t kind = *file_.integer(value.key);
       if (kind < 1 || kind >= std::ssize(kScoringFunctions))
         file_.fail(value.key, fmt::format("is {}; expected 1 (softmax) or 2 (sigmoid)", kind));
-      json_.key(kScoringName).value(kScoringFunctions[kind]);
+      key(kScoringName, value.key).value(kScoringFunctions[kind]);
       return;
     }
-    if (!value.is_array) return lamina::io::write(json_.key(kWindowPeriodName), value);
-    json_.key(kLayerTypesName).begin_array();
+    if (!value.is_array) return lamina::io::write(key(kWindowPeriodName, value.key), value);
+    key(kLayerTypesName, value.key).begin_array();
     for (std::int64_t windowed : file_.integers(value.key))
       json_.value(windowed != 0 ? kWindowedLayer : kFullLayer);
     json_.end_array();
   }
 
   void write_from_tensors() {
-    const GgufTensor* table = model_.find_tensor("token_embd.weight");
+    const GgufTensor* table = model_.find_tensor(kTokenTable);
     if (!table || table->shape.ndim() != 2)
-      throw UserError(ExitCode::checkpoint,
-                      {file_.path(),
-                       table ? fmt::format("tensor 'token_embd.weight' is {}; expected a matrix",
-                                           to_string(table->shape))
-                             : "has no tensor 'token_embd.weight', so it contains no model",
-                       {"`lamina tokenize` reads files with only a vocabulary"}});
-    json_.key("vocab_size").value(table->shape[0]);
-    json_.key("tie_word_embeddings").value(!model_.find_tensor("output.weight"));
+      throw UserError(
+          ExitCode::checkpoint,
+          {file_.path(),
+           table ? fmt::format("tensor '{}' is {}; expected a matrix", kTokenTable,
+                               to_string(table->shape))
+                 : fmt::format("has no tensor '{}', so it contains no model", kTokenTable),
+           {"`lamina tokenize` reads files with only a vocabulary"}});
+    key_from_tensor("vocab_size", kTokenTable).value(table->shape[0]);
+    key_from_tensor("tie_word_embeddings", kHead).value(!model_.find_tensor(kHead));
   }
 
   bool is_latent() const { return find(kLatentRank); }
 
   // The file has the widths of the latent state and, in newer files, of a head.
   void write_latent_attention() {
+    std::string from;  // the key of the last width
     const auto width = [&](std::string_view name) {
       for (const char* kind : {"_mla", ""}) {
-        const std::string key = fmt::format("{}{}{}", prefix_, name, kind);
-        const auto value = file_.integer(key);
+        from = fmt::format("{}{}{}", prefix_, name, kind);
+        const auto value = file_.integer(from);
         if (value && !std::in_range<std::int32_t>(*value))
-          file_.fail(key, fmt::format("is {}; expected a width", *value));
+          file_.fail(from, fmt::format("is {}; expected a width", *value));
         if (value) return *value;
       }
       file_.fail(fmt::format("{}{}", prefix_, name),
@@ -259,9 +275,11 @@ class ConfigWriter {
                  "convert the model again");
     };
     const std::int64_t rotated = width("rope.dimension_count");
-    json_.key("qk_rope_head_dim").value(rotated);
-    json_.key("qk_nope_head_dim").value(width("attention.key_length") - rotated);
-    json_.key("v_head_dim").value(width("attention.value_length"));
+    key("qk_rope_head_dim", from).value(rotated);
+    const std::int64_t plain = width("attention.key_length") - rotated;
+    key("qk_nope_head_dim", from).value(plain);
+    const std::int64_t values = width("attention.value_length");
+    key("v_head_dim", from).value(values);
     for (const char* name : {"q_lora_rank", "n_group", "topk_group"}) {
       const auto* row = std::ranges::find(kConfigNames, name, &ConfigName::published);
       if (!find(row->gguf)) json_.key(name).null();
@@ -276,7 +294,7 @@ class ConfigWriter {
           fmt::format("is {}, but keys are {} wide; lamina requires equal widths", *value, head));
     if (const auto rotated = integer("rope.dimension_count");
         rotated && head > 0 && *rotated != head)
-      json_.key("partial_rotary_factor")
+      key("partial_rotary_factor", prefix_ + "rope.dimension_count")
           .value(static_cast<double>(*rotated) / static_cast<double>(head));
   }
 
@@ -322,10 +340,11 @@ class ConfigWriter {
                  tensors[0] ? kShortFactorsTensor : kLongFactorsTensor,
                  tensors[0] ? kLongFactorsTensor : kShortFactorsTensor);
     check_other_scaling(true);
-    json_.key("rope_scaling").begin_object().key("rope_type").value("longrope");
+    key_from_tensor("rope_scaling", kLongFactorsTensor).begin_object();
+    json_.key("rope_type").value("longrope");
     for (const auto& [name, tensor] :
          {std::pair{"short_factor", tensors[0]}, std::pair{"long_factor", tensors[1]}}) {
-      json_.key(name).begin_array();
+      scaling_key(name, fmt::format("tensor '{}'", tensor->name)).begin_array();
       for (const float divisor : divisors_of(file_, *tensor)) json_.value(divisor);
       json_.end_array();
     }
@@ -333,10 +352,11 @@ class ConfigWriter {
     if (!file_.integer(original))
       file_.fail(original,
                  fmt::format("is missing, but the tensor '{}' needs it", kLongFactorsTensor));
-    json_.key("original_max_position_embeddings").value(*file_.integer(original));
+    scaling_key("original_max_position_embeddings", original).value(*file_.integer(original));
     // Programs that read such files multiply by 1 if the key is missing.
     const std::string factor = fmt::format("{}{}attn_factor", prefix_, kRopeScaling);
-    json_.key("attention_factor").value(static_cast<float>(file_.number(factor).value_or(1)));
+    scaling_key("attention_factor", factor)
+        .value(static_cast<float>(file_.number(factor).value_or(1)));
     json_.end_object();
     return true;
   }
@@ -359,12 +379,16 @@ class ConfigWriter {
                    fmt::format("scales positions, and so does the tensor '{}'; they cannot be "
                                "combined",
                                kRopeFactorsTensor));
-      return write_banded_scaling(json_, file_, *divisors, theta);
+      const std::vector<float> values = divisors_of(file_, *divisors);
+      if (std::ranges::all_of(values, [](float d) { return d == 1; })) return;
+      return write_banded_scaling(key_from_tensor("rope_scaling", kRopeFactorsTensor), file_,
+                                  *divisors, values, theta);
     }
     if (!scales) return;
-    json_.key("rope_scaling").begin_object().key("rope_type").value(type);
+    key("rope_scaling", kind ? kind->key : factor->key).begin_object();
+    json_.key("rope_type").value(type);
     if (factor && !is_off(*factor))
-      lamina::io::write(json_.key("factor"), *factor);
+      lamina::io::write(scaling_key("factor", factor->key), *factor);
     else
       json_.key("factor").value(1.0);
     if (!is_yarn) {
@@ -379,13 +403,13 @@ class ConfigWriter {
     for (const ConfigName& row : kRopeScalingNames)
       if (const GgufValue* value = find(fmt::format("{}{}", kRopeScaling, row.gguf));
           value && written.insert(row.published).second)
-        lamina::io::write(json_.key(row.published), *value);
+        lamina::io::write(scaling_key(row.published, value->key), *value);
     // A tenth of the value that config.json contains twice: together they scale cosines and sines
     // by 1.
     const std::string tenth = fmt::format("{}{}{}", prefix_, kRopeScaling, kYarnLogMultiplier);
     if (const auto multiplier = file_.number(tenth))
       for (const char* name : {"mscale", "mscale_all_dim"})
-        json_.key(name).value(static_cast<float>(*multiplier * 10));
+        scaling_key(name, tenth).value(static_cast<float>(*multiplier * 10));
     json_.end_object();
   }
 
@@ -394,22 +418,29 @@ class ConfigWriter {
   std::string prefix_;
   const KeepsName& keeps_name_;
   JsonWriter json_{2};
+  std::map<std::string, std::string, std::less<>> places_;
 };
 
 }  // namespace
 
+std::string GgufConfig::place_of(std::string_view key) const {
+  auto at = places.find(key);
+  if (at == places.end()) at = places.find(key.substr(0, key.find('.')));
+  return at == places.end() ? "metadata" : at->second;
+}
+
 std::string gguf_architecture(const GgufModel& model) {
   const GgufFile& file = model.first();
-  const auto name = file.text("general.architecture");
+  const auto name = file.text(kArchitecture);
   if (!name || name->empty())
     throw UserError(ExitCode::checkpoint, {file.path(),
-                                           "has no 'general.architecture'",
+                                           fmt::format("has no '{}'", kArchitecture),
                                            {"convert the model again with a current converter"}});
   return std::string(*name);
 }
 
-std::string gguf_config(const GgufModel& model, const std::string& model_type,
-                        const std::string& marker, const KeepsName& keeps_name) {
+GgufConfig gguf_config(const GgufModel& model, const std::string& model_type,
+                       const std::string& marker, const KeepsName& keeps_name) {
   return ConfigWriter(model, keeps_name).write_all(model_type, marker);
 }
 

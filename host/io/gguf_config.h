@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,13 +15,24 @@ namespace lamina::io {
 // Returns the value of "general.architecture". Errors (class checkpoint): it is missing.
 std::string gguf_architecture(const GgufModel& model);
 
-// Returns the text of a config.json with this model_type: keys under their published names, the
-// vocabulary size and tied head derived from tensors, and `marker` = true, if not empty. Keys of
-// the architecture without a published name keep their own, and so do keys for which `keeps_name`
-// is true. Errors (class checkpoint): no token table; rotary factors that match no scaling.
-std::string gguf_config(const GgufModel& model, const std::string& model_type,
-                        const std::string& marker,
-                        const std::function<bool(std::string_view key)>& keeps_name = {});
+struct GgufConfig {
+  std::string json;  // a config.json
+  // The part of the file from which a key of it was derived: "llama.block_count" for
+  // "num_hidden_layers", "tensor 'output.weight'" for "tie_word_embeddings". Members of
+  // "rope_scaling" have the object's place, unless they have their own.
+  std::map<std::string, std::string, std::less<>> places;
+
+  // Returns the place of a key; "metadata" if it is unknown.
+  std::string place_of(std::string_view key) const;
+};
+
+// Returns a config.json with this model_type: keys under their published names, the vocabulary size
+// and tied head derived from tensors, and `marker` = true, if not empty. Keys of the architecture
+// without a published name keep their own, and so do keys for which `keeps_name` is true.
+// Errors (class checkpoint): no token table; rotary factors that match no scaling.
+GgufConfig gguf_config(const GgufModel& model, const std::string& model_type,
+                       const std::string& marker,
+                       const std::function<bool(std::string_view key)>& keeps_name = {});
 
 // Refuses keys of the architecture that the family does not read, unless they have no effect.
 // `keeps_name`: see gguf_config(). `unread` are names in the config.json, whole or their first

@@ -15,6 +15,8 @@
 namespace lamina::model {
 namespace {
 
+constexpr std::string_view kModel = "model.";
+
 std::string without_marks(std::string name) {
   std::erase_if(name, [](char c) { return c == '_' || c == '-'; });
   return name;
@@ -43,6 +45,21 @@ std::string model_type_of(const io::GgufModel& model, const registry::Catalog& p
   return out;
 }
 
+// Sets origins to the parts of the file, which errors then name. They were lines of the config.json
+// that replaces its metadata.
+void name_places(config::Raw& raw, const std::string& file, const io::GgufConfig& config) {
+  const auto name_all = [&](auto& list) {
+    for (auto& item : list)
+      if (config::is_json(item.origin))
+        item.origin.text =
+            fmt::format("{}: {}", file, config.place_of(item.key.substr(kModel.size())));
+  };
+  name_all(raw.entries);
+  name_all(raw.sections);
+  name_all(raw.nulls);
+  name_all(raw.mixed_lists);
+}
+
 }  // namespace
 
 config::ModelSource read_gguf_source(const io::GgufModel& file, const registry::Catalog& plugins,
@@ -52,8 +69,11 @@ config::ModelSource read_gguf_source(const io::GgufModel& file, const registry::
     file.first().fail("general.type", fmt::format("is '{}'; expected 'model'", printable(*type)),
                       "give the file of the model itself");
   const std::string model_type = model_type_of(file, plugins);
-  const auto parse = [&](const std::string& config) {
-    return config::parse_model(config, file.path() + ": metadata", overrides);
+  const auto parse = [&](const io::GgufConfig& config) {
+    config::ModelSource out =
+        config::parse_model(config.json, file.path() + ": metadata", overrides);
+    name_places(out.raw, file.path(), config);
+    return out;
   };
   const registry::Family& family =
       registry::load_family(plugins, parse(io::gguf_config(file, model_type, LAMINA_GGUF_KEY)));
@@ -81,7 +101,6 @@ config::ModelSource read_gguf_source(const io::GgufModel& file, const registry::
   config::ModelSource out = parse(io::gguf_config(file, model_type, marker, keeps_name));
   // Metadata has the same meaning for all architectures. It sets the host's keys, and keys that a
   // family reads only in the object "lamina", such as an attention window.
-  constexpr std::string_view kModel = "model.";
   for (config::RawEntry& entry : out.raw.entries)
     if (const registry::ModelKey* key = entry.key.starts_with(kModel)
                                             ? family.find_key(entry.key.substr(kModel.size()))

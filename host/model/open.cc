@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "config/file_faults.h"
 #include "config/model_keys.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -82,7 +83,10 @@ Description describe_gguf(const std::string& path, const registry::Catalog& plug
   const io::GgufModel file(path);
   Description out{.directory = path, .end_tokens = io::gguf_end_tokens(file), .adapter = adapter};
   if (!adapter.empty()) form = WeightForm::published;
-  out.source = read_gguf_source(file, plugins, overrides, form, out.paired_width);
+  const auto read = [&](const config::Overrides& changes) {
+    return read_gguf_source(file, plugins, changes, form, out.paired_width);
+  };
+  out.source = config::with_file_faults([&] { return read(overrides); }, [&] { return read({}); });
   return out;
 }
 
@@ -128,6 +132,16 @@ OpenedModel without_lines(const std::string& path, const Read& read) {
   }
 }
 
+decoder::Model build(const config::ModelSource& source, const registry::Catalog& plugins,
+                     const decoder::ModelOptions& options) {
+  const registry::Family& family = registry::load_family(plugins, source);
+  // Families live as long as the process.
+  std::shared_ptr<const registry::Family> shared(&family, [](const registry::Family*) {});
+  decoder::Model out(shared, family.configure(source.raw, source.where), options);
+  weights::published_tensors(out);  // report an invalid map now, not after training
+  return out;
+}
+
 // A cheap test. GGUF files and checkpoints of training are not published directories.
 bool may_have_blocks(const OpenedModel& model) {
   if (model.directory.empty()) return false;
@@ -143,12 +157,13 @@ decoder::CompressedTokens compressed_tokens(const text::Tokenizer& tokenizer) {
 
 decoder::Model make(const config::ModelSource& source, const registry::Catalog& plugins,
                     const decoder::ModelOptions& options) {
-  const registry::Family& family = registry::load_family(plugins, source);
-  // Families live as long as the process.
-  std::shared_ptr<const registry::Family> shared(&family, [](const registry::Family*) {});
-  decoder::Model out(shared, family.configure(source.raw, source.where), options);
-  weights::published_tensors(out);  // report an invalid map now, not after training
-  return out;
+  const auto read = [&] { return build(source, plugins, options); };
+  if (!config::is_published(source.path)) return read();
+  return config::with_file_faults(read, [&] {
+    config::ModelSource published = source;
+    published.raw = config::published_part(source.raw);
+    return build(published, plugins, {});
+  });
 }
 
 std::shared_ptr<io::WeightFiles> OpenedModel::weight_files() const {

@@ -350,10 +350,12 @@ const Family& load_family(const Catalog& catalog, std::string_view name, std::st
 const Family& load_family(const Catalog& catalog, const config::ModelSource& model) {
   if (!model.family.empty()) return load_family(catalog, model.family, model.where);
   if (model.model_type.empty() && model.architectures.empty())
-    throw UserError(ExitCode::usage, {model.where,
-                                      "contains no family",
-                                      {fmt::format("write family = \"...\"; found: {}",
-                                                   fmt::join(catalog.family_names(), ", "))}});
+    throw UserError(
+        ExitCode::usage,
+        {model.where,
+         "contains no family",
+         {fmt::format("write family = \"...\", or \"model_type\" in a config.json; found: {}",
+                      fmt::join(catalog.family_names(), ", "))}});
   const FamilyFile found = catalog.find_published(model.model_type, model.architectures,
                                                   model.where, model.text_model_type);
   return load_family(catalog, found.family, model.where);

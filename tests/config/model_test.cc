@@ -183,16 +183,23 @@ TEST_F(ModelFiles, F6KeysOfAnotherKindAreRefusedInJson) {
       {R"("engram_layers": {"0": 1})",
        "'engram_layers' must be a list of integers, each at least 0, got an object"},
       {R"("engram_layers": [1, null])", "'engram_layers' must be a list of integers"},
-      {R"("model_type": {})", "'model_type' must be a string, got an object"},
-      {R"("model_type": 3)", "'model_type' must be a string, got 3 (an integer)"},
-      {R"("architectures": [{}])", "'architectures' must be a list of strings"},
-      {R"("text_config": "x")", "'text_config' must be an object, got \"x\" (a string)"},
       {R"("text_config": {"rope_scaling": 3})", "'rope_scaling' must be an object, got 3"},
       {R"("text_config": {"rope_theta": {}})", "'rope_theta' must be a number"},
   };
   for (const Refusal& c : cases) {
     SCOPED_TRACE(c.text);
     EXPECT_ERROR_SAYS(configure(c.text), 2, c.says);
+  }
+  // Keys that identify the family are read with the file, whose errors have its code.
+  const Refusal identities[] = {
+      {R"("model_type": {})", "'model_type' must be a string, got an object"},
+      {R"("model_type": 3)", "'model_type' must be a string, got 3 (an integer)"},
+      {R"("architectures": [{}])", "'architectures' must be a list of strings"},
+      {R"("text_config": "x")", "'text_config' must be an object, got \"x\" (a string)"},
+  };
+  for (const Refusal& c : identities) {
+    SCOPED_TRACE(c.text);
+    EXPECT_ERROR_SAYS(configure(c.text), 4, c.says);
   }
   // Values that are never read may be anything, and null means absent.
   EXPECT_EQ(configure(R"("rope_scaling": null, "rope_theta": null, "quantization_config": {},

@@ -59,8 +59,9 @@ class Audit : public ::testing::TestWithParam<TestModel> {
     const std::string error = error_of(with(key, value), what);
     if (error.empty() || error.find(key) != error.npos) return;
     const auto names = [&](const config::Key& other) {
-      return error.find("'" + other.name + "'") != error.npos ||
-             error.starts_with("model." + other.name + ":");
+      const std::string place = "model." + other.name + ":";  // may follow the line of a file
+      return error.find("'" + other.name + "'") != error.npos || error.starts_with(place) ||
+             error.find(": " + place) != error.npos;
     };
     EXPECT_TRUE(std::ranges::any_of(family().keys(), names, &registry::ModelKey::key) ||
                 std::ranges::any_of(config::host_model_keys(), names))

@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::refuse_or_accept([&] {
     const io::WeightFiles files(path);
     fuzz::refuse_or_accept([&] {
-      static_cast<void>(io::gguf_config(*files.gguf(), "tiny", "from_gguf").size() +
+      static_cast<void>(io::gguf_config(*files.gguf(), "tiny", "from_gguf").json.size() +
                         io::gguf_end_tokens(*files.gguf()).size());
     });
     for (std::string_view name : files.names())

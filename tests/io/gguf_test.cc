@@ -242,7 +242,7 @@ GgufBuilder tiny_model() {
 std::string config_of(const GgufBuilder& builder) {
   TempDir dir;
   const GgufModel model(dir.write("m.gguf", builder.bytes()));
-  return gguf_config(model, "tiny_lm", "from_gguf");
+  return gguf_config(model, "tiny_lm", "from_gguf").json;
 }
 
 TEST(GgufConfig, HasTheKeysOfConfigJson) {
@@ -309,7 +309,8 @@ TEST(GgufConfig, KeepsTheNamesThatAFamilyKnows) {
       gguf_config(model, "tiny_lm", "from_gguf",
                   [](std::string_view key) {
                     return key == "tiny.block_count" || key == "tiny.attention.value_length";
-                  }),
+                  })
+          .json,
       "config");
   EXPECT_EQ(config.root().at("tiny.block_count").as_int64(), 2);
   EXPECT_EQ(config.root().at("tiny.attention.value_length").as_int64(), 6);
@@ -349,7 +350,7 @@ TEST(GgufParts, AreOneModel) {
               (std::vector<std::string_view>{"model.embed_tokens.weight", "lm_head.weight"}));
     EXPECT_EQ(files.path_of("lm_head.weight"), split.second);
     const JsonDocument config =
-        JsonDocument::parse(gguf_config(*files.gguf(), "tiny_lm", "from_gguf"), "config");
+        JsonDocument::parse(gguf_config(*files.gguf(), "tiny_lm", "from_gguf").json, "config");
     EXPECT_FALSE(config.root().at("tie_word_embeddings").as_bool());  // set by the second part
   }
 }

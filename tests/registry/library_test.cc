@@ -36,7 +36,8 @@ TEST(Library, FindsTheFamilyOfAModelDescription) {
 
 TEST(Library, ModelDescriptionWithoutFamilyIsTheUsersFault) {
   EXPECT_USER_ERROR(load_family(one("tiny"), {.where = "run.toml"}), ExitCode::usage,
-                    "run.toml: contains no family\n  write family = \"...\"; found: tiny");
+                    "run.toml: contains no family\n  write family = \"...\", or \"model_type\" in "
+                    "a config.json; found: tiny");
 }
 
 TEST(Library, CopiesTheTensorMap) {

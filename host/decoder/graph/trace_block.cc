@@ -146,6 +146,15 @@ class Finish {
   BlockContext context_;
 };
 
+// Adds the origin of the key that an error names: "run.toml:9: model.share_kv".
+ErrorText with_origin(const registry::ModelConfig& config, ErrorText text) {
+  constexpr std::string_view kModel = "model.";
+  if (!text.where.starts_with(kModel)) return text;
+  if (const config::Entry* entry = config.values().find(text.where.substr(kModel.size())))
+    text.where = fmt::format("{}: {}", entry->origin.text, text.where);
+  return text;
+}
+
 }  // namespace
 
 BlockGraph trace_block(const registry::Family& family, const registry::ModelConfig& config,
@@ -157,9 +166,13 @@ BlockGraph trace_block(const registry::Family& family, const registry::ModelConf
     for (const Rewrite* rewrite : rewrites())
       if (rewrite->*change && rewrite->wanted(phase)) (rewrite->*change)(recording, context);
   };
-  apply_all(&Rewrite::apply);
-  apply_forms(recording, context);
-  apply_all(&Rewrite::apply_to_forms);
+  try {
+    apply_all(&Rewrite::apply);
+    apply_forms(recording, context);
+    apply_all(&Rewrite::apply_to_forms);
+  } catch (const UserError& refused) {
+    throw UserError(refused.code(), with_origin(config, refused.text()));
+  }
   return Finish(std::move(recording), context).run();
 }
 

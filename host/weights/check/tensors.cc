@@ -125,14 +125,18 @@ class Checker {
 
   [[noreturn]] void refuse_shape(const PublishedTensor& tensor, const io::StoredWeight& stored,
                                  const std::string& whose) const {
-    std::vector<std::string> notes = {whose, "use the config.json that belongs to these weights"};
+    std::vector<std::string> notes = {
+        whose, files_.gguf() ? "the metadata of the file belongs to other weights: convert or "
+                               "download the model again"
+                             : "use the config.json that belongs to these weights"};
     if (const std::string step = missing_transform(stored.shape(), tensor.shape); !step.empty())
       notes.push_back(
           fmt::format("if you write the plugin: {} in this tensor's row of its map would give {}",
                       step, to_string(tensor.shape)));
     refuse_tensor(files_.path_of(stored.data().name),
-                  fmt::format("tensor '{}' is {}, but the config requires {}", tensor.name,
-                              to_string(stored.shape()), to_string(tensor.shape)),
+                  fmt::format("tensor '{}' is {}, but the config requires {}",
+                              files_.stored_name(tensor.name), to_string(stored.shape()),
+                              to_string(tensor.shape)),
                   std::move(notes));
   }
 
