@@ -53,6 +53,12 @@ std::vector<Entry> comparable(const RunConfig& c) {
   return out;
 }
 
+// Returns whether the value is the default of train.microbatch_size, which depends on the number of
+// devices, so that it is no setting of the run.
+bool is_device_share(const Entry& entry) {
+  return entry.key == "train.microbatch_size" && entry.origin.kind == Origin::Kind::preset;
+}
+
 const Entry* find(const std::vector<Entry>& entries, std::string_view key) {
   for (const Entry& entry : entries)
     if (entry.key == key) return &entry;
@@ -121,7 +127,7 @@ std::string to_json(const std::vector<Entry>& values) {
 std::string resolved_run_file(const RunConfig& c, const std::string& family, const Table& model) {
   std::vector<Entry> values = comparable(c);
   std::erase_if(values, [](const Entry& entry) {
-    return entry.key == "family" || section_of(entry.key) == "model";
+    return entry.key == "family" || section_of(entry.key) == "model" || is_device_share(entry);
   });
   std::vector<Entry> out = {{"family", family, {Origin::Kind::preset, "the plugin"}}};
   for (const Entry& entry : values) out.push_back(entry);
@@ -141,7 +147,10 @@ std::vector<Difference> differences(const RunConfig& before, const RunConfig& no
     std::string was = old_entry ? to_toml(old_entry->value) : "";
     std::string is = new_entry ? to_toml(new_entry->value) : "";
     const Key* declared = run_schema().find(key);
-    if (was != is) out.push_back({key, was, is, declared && declared->hot});
+    const bool was_share = old_entry && is_device_share(*old_entry);
+    if (was_share && new_entry && is_device_share(*new_entry)) return;
+    if (was_share) was = "the default";
+    if (was != is) out.push_back({key, was, is, was_share || (declared && declared->hot)});
   };
   for (const Entry& entry : b) compare(entry.key);
   for (const Entry& entry : a)

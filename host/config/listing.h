@@ -25,10 +25,10 @@ std::string to_json(const std::vector<Entry>& values);
 std::string resolved_run_file(const RunConfig& c, const std::string& family, const Table& model);
 
 // A value that differs between two configs of a run. A key that only one of them has counts as
-// different.
+// different. A run without a train.microbatch_size may continue with any.
 struct Difference {
   std::string key;
-  std::string before;  // as TOML; "" when absent
+  std::string before;  // as TOML, or "the default"; "" when absent
   std::string now;
   bool hot = false;  // true: the key may differ between parts of a run
 };

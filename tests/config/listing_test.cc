@@ -29,7 +29,7 @@ TEST(Listing, Example) {
   EXPECT_TRUE(has_line(text, "lr = 1.0                                # --set optimizer.lr=1"));
   EXPECT_TRUE(has_line(text, "rope_scaling.factor = 2.0               # " + run + ":4"));
   EXPECT_TRUE(
-      has_line(text, "microbatch_size = 8                     # default: train.batch_size"));
+      has_line(text, "microbatch_size = 8                     # default: the rows of one device"));
 }
 
 TEST(Listing, JsonHasValueAndOrigin) {
@@ -66,6 +66,29 @@ TEST(Differences, SayWhichKeysMayChange) {
   EXPECT_EQ(found[1].before, "40");
   EXPECT_EQ(found[1].now, "80");
   EXPECT_TRUE(found[1].hot);
+}
+
+// The default depends on the number of devices, so a run may continue on another number.
+TEST(Differences, ADefaultSizeOfMicrobatchesIsNoSetting) {
+  testing::TempDir folder;
+  const std::string file = folder.write("r.toml", kRun);
+  const auto with = [&](std::vector<std::string> sets) {
+    return load_run(file, {std::move(sets), {}});
+  };
+  const RunConfig by_default = with({}), whole = with({"train.microbatch_size=8"}),
+                  parts = with({"train.microbatch_size=2"});
+  EXPECT_EQ(resolved_run_file(by_default, "simple", {}).find("microbatch_size"), std::string::npos);
+  EXPECT_NE(resolved_run_file(parts, "simple", {}).find("microbatch_size = 2"), std::string::npos);
+  EXPECT_TRUE(differences(by_default, by_default).empty());
+  EXPECT_TRUE(differences(whole, by_default).empty());
+  const std::vector<Difference> chosen = differences(by_default, parts);
+  ASSERT_EQ(chosen.size(), 1u);
+  EXPECT_EQ(chosen[0].before, "the default");
+  EXPECT_EQ(chosen[0].now, "2");
+  EXPECT_TRUE(chosen[0].hot);
+  const std::vector<Difference> dropped = differences(parts, by_default);
+  ASSERT_EQ(dropped.size(), 1u);
+  EXPECT_FALSE(dropped[0].hot);
 }
 
 TEST(ReferencePage, CommittedPageIsCurrent) {

@@ -47,6 +47,22 @@ TEST_F(CudaParallelProgram, FewerGpusThanNamedAreRefused) {
                  1);
 }
 
+// The default of train.microbatch_size is the share of a GPU.
+TEST_F(CudaParallelProgram, ARunContinuesOnAnotherNumberOfGpus) {
+  const auto train = [&](const std::string& device, const std::string& steps) {
+    const Finished f = run({"train", "run.toml", "--device", device, "--set", "train.batch_size=6",
+                            "--set", "train.steps=" + steps},
+                           3);
+    EXPECT_EQ(f.code, 0) << device << ": " << f.err;
+    return f.err;
+  };
+  train("cuda:0,1,2", "2");
+  EXPECT_THAT(train("cuda:0,1", "4"), HasSubstr("step-00000002"));
+  EXPECT_THAT(train("cuda", "6"), HasSubstr("step-00000004"));
+  EXPECT_THAT(train("cpu", "8"), HasSubstr("step-00000006"));
+  EXPECT_EQ(folder_.read("out/config.toml").find("microbatch_size"), std::string::npos);
+}
+
 TEST_F(CudaParallelProgram, ListsOfOtherDevicesAreRefused) {
   expect_refused("cpu:0,1", "error: --device: got 'cpu:0,1'; several devices must be GPUs");
   expect_refused("cuda:0,0",

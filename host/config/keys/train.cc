@@ -39,12 +39,13 @@ const Fields<TrainSection>& train_fields() {
              .max = 1 << 30,
              .doc = "Rows per optimizer step, over all microbatches."}),
       field("microbatch_size", &TrainSection::microbatch_size,
-            {.preset_text = "train.batch_size",
+            {.preset_text = "the rows of one device",
              .unit = "rows",
              .min = 1,
              .max = 1 << 30,
-             .doc = "Rows per forward and backward pass; must divide batch_size. Lower this first "
-                    "when memory is short."}),
+             .doc = "Rows per forward and backward pass on one device; must divide the rows of "
+                    "one device: batch_size divided by their number. Lower this first when memory "
+                    "is short."}),
       field("dtype", &TrainSection::dtype,
             {.choices = {"float32", "bfloat16"},
              .doc = "Type of matrix products and activations. Master weights, norms, softmax "

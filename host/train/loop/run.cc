@@ -104,20 +104,8 @@ void share_among(config::RunConfig& run, int num_ranks) {
         fmt::format("use a multiple of {}", num_ranks));
   const std::int64_t share = run.train.batch_size / num_ranks;
   const config::Entry* entry = run.values.find("train.microbatch_size");
-  // The values stay, because run files with optimizer.in_backward have one microbatch.
-  if (run.optimizer.in_backward) run.train.microbatch_size = share;
-  if (entry && entry->origin.kind == config::Origin::Kind::preset && !run.optimizer.in_backward) {
-    config::Table changed;
-    for (config::Entry other : run.values.entries()) {
-      if (other.key == "train.microbatch_size") {
-        other.value = config::Value(share);
-        other.origin.text = fmt::format("default: the rows of one of {} devices", num_ranks);
-      }
-      changed.add(std::move(other));
-    }
-    run.values = std::move(changed);
-    run.train.microbatch_size = share;
-  }
+  const bool is_default = entry && entry->origin.kind == config::Origin::Kind::preset;
+  if (is_default || run.optimizer.in_backward) run.train.microbatch_size = share;
   if (share % run.train.microbatch_size != 0)
     refuse("train.microbatch_size",
            fmt::format("is {}; each of {} devices has {} of the {} rows of a step",
