@@ -102,9 +102,18 @@ constexpr std::int64_t packed_count(std::int64_t count) {
   return round_up(count, std::int64_t{std::max(kWidth, kWordLanes)});
 }
 
-// Packing waits for memory, so the next part is prefetched. This may exceed the operand's end,
-// where prefetching does nothing.
-constexpr std::int64_t kElementsAhead = 64, kStepsAhead = 16;
+// Packing waits for memory, so the next part is prefetched. This may exceed the operand's or the
+// panels' end, where prefetching does nothing.
+constexpr std::int64_t kElementsAhead = 64, kStepsAhead = 16, kLinesAhead = 4;
+
+// Prefetches the words of a panel that will be written soon, once per cache line.
+template <int kWidth>
+LAMINA_SIMD void fetch_words(Word* panels, std::int64_t stride, std::int64_t word, std::int64_t i) {
+  constexpr std::int64_t kLine = 16;
+  if constexpr (kWidth < kLine && kNativeBytes == 32)
+    if (word % (kLine / kWidth) == 0)
+      __builtin_prefetch(panels + i / kWidth * stride + word * kWidth + kLinesAhead * kLine, 1);
+}
 
 template <class Format, int kWidth>
 void pack_neighbours_along_k(const TileOperand& from, std::int64_t count, std::int64_t k,
@@ -126,8 +135,11 @@ void pack_neighbours_along_k(const TileOperand& from, std::int64_t count, std::i
       }
       Native::transpose(words);
 #pragma GCC unroll 16
-      for (int w = 0; w < kWordLanes; ++w)
+      for (int w = 0; w < kWordLanes; ++w) {
+        for (int panel = 0; panel < kWordLanes; panel += kWidth)
+          fetch_words<kWidth>(panels, stride, first / Format::kPerWord + w, i + panel);
         put_words<kWidth>(panels, stride, first / Format::kPerWord + w, i, words[w]);
+      }
     }
     for (; first < k; first += kElements) {
       const std::int64_t elements = std::min(kElements, k - first);
@@ -166,6 +178,8 @@ void pack_neighbours_across(const TileOperand& from, std::int64_t count, std::in
       for (std::int64_t i = begin; i < end; i += kWordLanes) {
         const std::int64_t columns = std::clamp<std::int64_t>(count - i, 0, kWordLanes);
         using Columns = Padded<kWordLanes, Element>;
+        for (int panel = 0; panel < kWordLanes; panel += kWidth)
+          fetch_words<kWidth>(panels, stride, word, i + panel);
         put_words<kWidth>(
             panels, stride, word, i,
             columns == kWordLanes ? Format::across(first + i, second ? second + i : nullptr)

@@ -9,6 +9,14 @@
 namespace lamina::cpu {
 namespace {
 
+// A deep panel of B is multiplied in parts that stay in the nearest caches, each with kSlabsAtOnce
+// slabs of A, whose sums stay there too. With AVX-512 the caches are larger, and a part is a panel.
+#if defined(__AVX512F__)
+constexpr std::int64_t kMaxWordsAtOnce = std::int64_t{1} << 30, kSlabsAtOnce = 1;
+#else
+constexpr std::int64_t kMaxWordsAtOnce = 1024, kSlabsAtOnce = 64;
+#endif
+
 static_assert(kPackedRows % std::max(kRows, kWordLanes) == 0);
 
 // Prefetches the lines of C that finish() will write, during the products before it.
@@ -27,21 +35,24 @@ bool takes_as_it_is(const TileOperand& a, std::int64_t k) {
          k % Format::kPerWord == 0;
 }
 
-// Returns rows from `row` on. Beyond the end of A they repeat its last row.
+// Returns words [word, ...) of rows from `row` on. Beyond the end of A they repeat its last row.
 template <class Format>
-RowWords rows_at(const TileArguments& t, std::int64_t row) {
+RowWords rows_at(const TileArguments& t, std::int64_t row, std::int64_t word) {
   RowWords words;
   if (t.packed_a != nullptr) {
+    const std::int64_t stride = panel_stride<kRows>(words_of<Format>(t.k));
+    const auto* slab = static_cast<const Word*>(t.packed_a) + row / kRows * stride + word * kRows;
     words.step = kRows;
-    const auto* slab = static_cast<const Word*>(t.packed_a) +
-                       row / kRows * panel_stride<kRows>(words_of<Format>(t.k));
+    words.next = slab + stride;
     for (int r = 0; r < kRows; ++r) words.rows[r] = slab + r;
   } else {
     words.step = 1;
+    words.next = nullptr;
     const auto* a = static_cast<const typename Format::Element*>(t.a.data);
     for (int r = 0; r < kRows; ++r)
       words.rows[r] =
-          reinterpret_cast<const Word*>(a + std::min<std::int64_t>(row + r, t.m - 1) * t.a.stride);
+          reinterpret_cast<const Word*>(a + std::min<std::int64_t>(row + r, t.m - 1) * t.a.stride) +
+          word;
   }
   return words;
 }
@@ -50,9 +61,12 @@ template <class Format>
 void multiply(const TileArguments& t) {
   using Element = typename Format::Element;
   constexpr auto kSize = static_cast<std::int64_t>(sizeof(Element));
-  alignas(64) float own_sums[kSumsOfPanels];
+  alignas(64) float own_sums[kSlabsAtOnce * kSumsOfPanels];
   auto* panel = reinterpret_cast<Word*>(t.scratch);
   const std::int64_t num_words = words_of<Format>(t.k), num_slabs = divide_up(t.m, kRows);
+  const std::int64_t num_parts = std::max<std::int64_t>(1, divide_up(num_words, kMaxWordsAtOnce));
+  const std::int64_t words_at_once =
+      std::max<std::int64_t>(1, round_up(divide_up(num_words, num_parts), kPackedRows));
   float* sums = t.sums;
   for (std::int64_t column = 0; column < t.n; column += kWidth) {
     const std::int64_t columns = std::min<std::int64_t>(kWidth, t.n - column);
@@ -61,15 +75,25 @@ void multiply(const TileArguments& t) {
     Fetch fetch = Fetch::of<Element>(
         t.b.from(next, 0, kSize),
         std::clamp<std::int64_t>(t.n + t.following_columns - next, 0, kWidth), t.k, num_slabs);
-    for (std::int64_t slab = 0; slab < num_slabs; ++slab) {
-      const std::int64_t row = slab * kRows, rows = std::min<std::int64_t>(kRows, t.m - row);
-      float* to = t.sums ? sums : own_sums;
-      fetch.step();
-      if (t.is_last && !(kStoresPastCaches && t.past_caches))
-        fetch_outputs(t, row, rows, column, columns);
-      multiply_panels<Format>(rows_at<Format>(t, row), panel, num_words, !t.is_first, to);
-      if (t.is_last) finish(t, to, kWidth, row, rows, column, columns);
-      if (t.sums) sums += kSumsOfPanels;
+    for (std::int64_t first = 0; first < num_slabs; first += kSlabsAtOnce) {
+      const std::int64_t past = std::min(first + kSlabsAtOnce, num_slabs);
+      for (std::int64_t word = 0; word == 0 || word < num_words; word += words_at_once) {
+        const std::int64_t words = std::min(words_at_once, num_words - word);
+        const bool add = !t.is_first || word > 0;
+        const bool is_last = t.is_last && word + words == num_words;
+        float* to = t.sums ? sums : own_sums;
+        for (std::int64_t slab = first; slab < past; ++slab) {
+          const std::int64_t row = slab * kRows, rows = std::min<std::int64_t>(kRows, t.m - row);
+          if (word == 0) fetch.step();
+          if (is_last && !(kStoresPastCaches && t.past_caches))
+            fetch_outputs(t, row, rows, column, columns);
+          multiply_panels<Format>(rows_at<Format>(t, row, word), panel + word * kWidth, words, add,
+                                  to);
+          if (is_last) finish(t, to, kWidth, row, rows, column, columns);
+          if (t.sums || num_parts > 1) to += kSumsOfPanels;
+        }
+      }
+      if (t.sums) sums += (past - first) * kSumsOfPanels;
     }
   }
 }

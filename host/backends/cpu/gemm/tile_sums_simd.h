@@ -23,6 +23,7 @@ constexpr std::int64_t kSumsOfPanels = kRows * kWidth;
 struct RowWords {
   const Word* rows[kRows];
   std::int64_t step;
+  const Word* next;  // if rows are packed: the rows after these, only to be prefetched
 };
 
 using Sums = Native::F[kRows][kVectors];
@@ -47,6 +48,10 @@ using Sums = Native::F[kRows][kVectors];
   LAMINA_ADD_ROW(word, step, 1, s10, s11, s12)    \
   LAMINA_ADD_ROW(word, step, 2, s20, s21, s22)    \
   LAMINA_ADD_ROW(word, step, 3, s30, s31, s32)
+#define LAMINA_ADD_8_WORDS(step)                                                 \
+  LAMINA_ADD_WORD(0, step) LAMINA_ADD_WORD(1, step) LAMINA_ADD_WORD(2, step)     \
+  LAMINA_ADD_WORD(3, step) LAMINA_ADD_WORD(4, step) LAMINA_ADD_WORD(5, step)     \
+  LAMINA_ADD_WORD(6, step) LAMINA_ADD_WORD(7, step)
 #define LAMINA_ADD_WORDS(words)                                                \
   asm(words                                                                    \
       : [s00] "+x"(sum[0][0]), [s01] "+x"(sum[0][1]), [s02] "+x"(sum[0][2]),   \
@@ -61,15 +66,17 @@ using Sums = Native::F[kRows][kVectors];
 template <class Format, bool kPacked>
 LAMINA_SIMD void add_products(RowWords a, const Word* b, std::int64_t num_words, Sums& sum) {
   static_assert(kRows == 4 && kVectors == 3 && Format::kPerWord == 1);
-  constexpr std::int64_t kUnrolled = 4, kStepBytes = (kPacked ? kRows : 1) * sizeof(Word);
+  constexpr std::int64_t kUnrolled = 8, kStepBytes = (kPacked ? kRows : 1) * sizeof(Word);
   std::int64_t at = 0, word = 0;
   for (; word + kUnrolled <= num_words; word += kUnrolled) {
-    if constexpr (kPacked)
-      LAMINA_ADD_WORDS(LAMINA_ADD_WORD(0, "4") LAMINA_ADD_WORD(1, "4") LAMINA_ADD_WORD(2, "4")
-                           LAMINA_ADD_WORD(3, "4"));
-    else
-      LAMINA_ADD_WORDS(LAMINA_ADD_WORD(0, "1") LAMINA_ADD_WORD(1, "1") LAMINA_ADD_WORD(2, "1")
-                           LAMINA_ADD_WORD(3, "1"));
+    if constexpr (kPacked) {
+      static_assert(kUnrolled * kStepBytes == 128);
+      for (const int line : {0, 64})
+        __builtin_prefetch(reinterpret_cast<const char*>(a.next) + at + line);
+      LAMINA_ADD_WORDS(LAMINA_ADD_8_WORDS("4"));
+    } else {
+      LAMINA_ADD_WORDS(LAMINA_ADD_8_WORDS("1"));
+    }
     at += kUnrolled * kStepBytes;
     b += kUnrolled * kWidth;
   }
@@ -78,6 +85,7 @@ LAMINA_SIMD void add_products(RowWords a, const Word* b, std::int64_t num_words,
 }
 
 #undef LAMINA_ADD_WORDS
+#undef LAMINA_ADD_8_WORDS
 #undef LAMINA_ADD_WORD
 #undef LAMINA_ADD_ROW
 
