@@ -68,9 +68,8 @@ std::vector<KernelUse> kernel_uses(const Device& gpu, Program& program) {
                           : inputs[static_cast<std::size_t>(output.alias_input)]);
   const auto arena = gpu.backend().allocate(program.arena_bytes());
   Collector collector(*card);
-  program.watch(&collector);
+  const Watching watching(program, collector);
   program.run(std::vector<ConstTensorRef>(inputs.begin(), inputs.end()), outputs, *arena);
-  program.watch(nullptr);
   return std::move(collector.uses);
 }
 

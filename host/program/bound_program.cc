@@ -21,8 +21,6 @@ bool is_host_value(Input role) {
   switch (role) {
     case Input::loss_scales:
     case Input::seed:
-    case Input::update_scalars:
-    case Input::updating:
       return true;
     default:
       return false;
@@ -39,7 +37,6 @@ bool is_host_value(Output role) {
     case Output::update:
     case Output::mtp_counted:
     case Output::mtp_agreed:
-    case Output::gradient_check:
       return true;
     default:
       return false;
@@ -125,11 +122,6 @@ void BoundProgram::bind_host_values() {
 void BoundProgram::set(Input role, std::span<const std::int64_t> elements) {
   for (std::size_t i = 0; i < inputs_.size(); ++i)
     if (input_roles_[i].role == role) values_.set(input_values_[i], elements);
-}
-
-void BoundProgram::set(std::size_t input, std::span<const double> elements) {
-  LAMINA_ASSERT(input_values_[input] != kNotOwned);
-  values_.set(input_values_[input], elements);
 }
 
 void BoundProgram::set_loss_scales(const LossScales& by_name) {
@@ -225,24 +217,6 @@ void BoundProgram::bind_gradients(std::span<const TensorRef> by_parameter,
     place(outputs_[i], output_pieces_[i], role == Output::gradient ? by_parameter : ids,
           output_roles_[i].stacked);
   }
-}
-
-void BoundProgram::bind_updates(const UpdatedTensors& tensors) {
-  const auto tensors_of = [&](const InputRole& input) {
-    if (input.role == Input::master) return tensors.masters;
-    if (input.role == Input::parameter) return tensors.used;
-    return std::span<const TensorRef>(tensors.states[static_cast<std::size_t>(input.state)]);
-  };
-  for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    const InputRole& input = input_roles_[i];
-    if (input.role == Input::master || input.role == Input::optimizer_state)
-      place(inputs_[i], input_pieces_[i], tensors_of(input), input.stacked);
-  }
-  for (std::size_t i = 0; i < outputs_.size(); ++i)
-    if (output_roles_[i].role == Output::updated)
-      place(outputs_[i], output_pieces_[i],
-            tensors_of(input_roles_[static_cast<std::size_t>(output_roles_[i].input)]),
-            output_roles_[i].stacked);
 }
 
 void BoundProgram::bind_states(std::span<const TensorRef> by_state) {

@@ -54,13 +54,6 @@ class BoundProgram {
   void bind_parameters(std::span<const ConstTensorRef> by_parameter);
   // Binds one gradient per parameter; for a list of rows also the ids of the rows.
   void bind_gradients(std::span<const TensorRef> by_parameter, std::span<const TensorRef> ids = {});
-  // The tensors that a graph updates in place, one per parameter of the model: those that graphs
-  // read, the masters, and the states of the optimizer in the order of InputRole::state.
-  struct UpdatedTensors {
-    std::span<const TensorRef> used, masters;
-    std::span<const std::vector<TensorRef>> states;
-  };
-  void bind_updates(const UpdatedTensors& tensors);
   // Binds one tensor per state, in the order of Model::states().
   void bind_states(std::span<const TensorRef> by_state);
   // Binds hidden states: one tensor per layer, [0] for the input of the stack, of hidden_bytes()
@@ -72,8 +65,6 @@ class BoundProgram {
   // which are 0 at first, and reads losses (also of tokens), metrics, sums of tasks, updates,
   // log-probabilities of segments and counts of multi-token prediction.
   void set(decoder::Input role, std::span<const std::int64_t> elements);
-  // REQUIRES: the input, by its index, is one of these.
-  void set(std::size_t input, std::span<const double> elements);
   // Other terms get the scale 0. Has no effect on a graph without gradients.
   void set_loss_scales(const LossScales& by_name);
   // Returns values of the last run; nothing for a role that the graph does not have.

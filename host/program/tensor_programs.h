@@ -30,6 +30,9 @@ class ProgramArena {
     program.run(inputs, outputs, *memory_);
   }
 
+  // Changes if a larger program runs; 0 before the first one.
+  Address address() const { return memory_ ? memory_->address() : 0; }
+
   // Programs add their events to the trace; null: no trace.
   void set_trace(Trace* trace) { trace_ = trace; }
 

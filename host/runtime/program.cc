@@ -52,6 +52,11 @@ void Program::watch(Watcher* watcher) {
     if (step.scan) step.scan->body->watch(watcher);
 }
 
+Watching::Watching(Program& program, Watcher& watcher) : program_(program) {
+  program_.watch(&watcher);
+}
+Watching::~Watching() { program_.watch(nullptr); }
+
 Address Program::address(const Location& location, Address arena) const {
   if (location.space == Location::kNothing) return 0;
   const auto offset = static_cast<Address>(location.offset);

@@ -60,6 +60,8 @@ struct ArenaBlock {
   int last = 0;  // the number of nodes: needed to the end of the run
 };
 
+class Program;
+
 // Observes every kernel call. [the thread that runs the program]
 class Watcher {
  public:
@@ -73,6 +75,22 @@ class Watcher {
   // After the kernel of a node is enqueued. `results`: one per output, none for an output that is
   // not read.
   virtual void ran(const Graph& graph, NodeId node, std::span<const TensorRef> results) = 0;
+  // True if a run may be recorded and then run again without this watcher: in each run it enqueues
+  // the same work on the queue of the program. Appends the addresses on which this work depends, if
+  // they may change between runs.
+  virtual bool can_be_recorded(std::vector<Address>& /*addresses*/) const { return false; }
+};
+
+// Lets a watcher observe a program while this exists.
+class Watching {
+ public:
+  Watching(Program& program, Watcher& watcher);
+  ~Watching();
+  Watching(const Watching&) = delete;
+  Watching& operator=(const Watching&) = delete;
+
+ private:
+  Program& program_;
 };
 
 class StepTimes;

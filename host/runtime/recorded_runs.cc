@@ -36,6 +36,7 @@ std::unique_ptr<RecordedWork> RecordedRuns::record(const std::function<void()>& 
 
 void RecordedRuns::run(const std::vector<Address>& addresses,
                        const std::function<void()>& enqueue) {
+  if (recorder_.is_recording()) return enqueue();
   ++num_runs_;
   const auto found = std::ranges::find(runs_, addresses, &Run::addresses);
   if (found == runs_.end()) {

@@ -27,7 +27,8 @@ class RecordedRuns {
   explicit RecordedRuns(Recorder& recorder) : recorder_(recorder) {}
 
   // Enqueues a run whose work depends on `addresses` alone: as a replay, or by `enqueue`. The first
-  // run on some addresses is not recorded, the second one is.
+  // run on some addresses is not recorded, the second one is. A run within a recording is a part of
+  // it.
   void run(const std::vector<Address>& addresses, const std::function<void()>& enqueue);
 
  private:

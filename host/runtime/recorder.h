@@ -28,6 +28,7 @@ class Recorder {
 
   // Makes the queue record later work of this thread instead of running it.
   virtual void begin_recording() = 0;
+  virtual bool is_recording() const = 0;
   // Ends it. `old`: a recording that is no longer needed and may be changed into the new one, or
   // null. Returns null if the work cannot be recorded, eg because a kernel waits for the device.
   virtual std::unique_ptr<RecordedWork> end_recording(std::unique_ptr<RecordedWork> old) = 0;

@@ -109,16 +109,17 @@ void Program::Step::clear_counters(const Program& program, Address arena) {
 }
 
 // Kernels depend on the addresses of a run alone: their other arguments are fixed when they are
-// made. Events of profiles and watchers are between kernel calls, so those runs are not recorded.
+// made. Events of profiles, and of most watchers, are between kernel calls, so those runs are not
+// recorded.
 void Program::Staging::run_steps(Program& program, Address arena) {
   const auto enqueue = [&] {
     Step::clear_counters(program, arena);
     program.run_steps(program.bound_, arena);
   };
-  if (!recorded_ || program.times_ || program.watcher_ ||
-      num_calls(program) < RecordedRuns::kFewestCalls)
-    return enqueue();
   addresses_ = {arena};
+  if (!recorded_ || program.times_ || num_calls(program) < RecordedRuns::kFewestCalls ||
+      (program.watcher_ && !program.watcher_->can_be_recorded(addresses_)))
+    return enqueue();
   for (std::size_t i = 0; i < program.bound_.size(); ++i) {
     addresses_.push_back(program.bound_[i].base);
     const std::vector<Address>& pieces = program.bound_pieces_[i];

@@ -2,10 +2,8 @@
 // allocation, and no wait of the host except for results.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "core/round_up.h"
-#include "cuda/gpu.h"
+#include "cuda/plain_gpu.h"
 #include "inspect/plan/decode_plan.h"
 #include "support/device_models.h"
 
@@ -14,17 +12,6 @@ namespace {
 
 using cuda::emulation::driver_counts;
 using cuda::emulation::DriverCounts;
-
-// The emulated GPU, without graphs.
-const Backend& plain_gpu() {
-  static const std::unique_ptr<Backend> backend = [] {
-    setenv("LAMINA_GPU_GRAPHS", "0", 1);
-    auto out = cuda::emulation::open_emulated_gpu();
-    unsetenv("LAMINA_GPU_GRAPHS");
-    return out;
-  }();
-  return *backend;
-}
 
 class CudaSteadyState : public ::testing::TestWithParam<const char*> {
  protected:

@@ -27,11 +27,11 @@ struct Steps {
   Steps(const TestModel& from, const decoder::Model& of, train::TrainStepOptions step_options,
         config::OptimizerSection optimizer)
       : model(of), options(step_options) {
-    if (optimizer.in_backward) options.in_backward = optimizer;
+    options.in_backward = optimizer.in_backward;
     decoder::ModelGraph graph = train::step_graph(model, options);
     state = std::make_unique<train::TrainState>(
         model.parameters(), options.shape.dtype, false, cpu::cpu_backend(),
-        train::gradient_lists(graph, model.parameters(), 1), optimizer);
+        train::step_lists(graph, model, options), optimizer);
     const auto weights = load_state(from, model, options.shape.dtype);
     for (std::size_t i = 0; i < state->masters().size(); ++i)
       std::copy_n(floats(weights->masters()[i]), model.parameters().all()[i].num_elements(),
@@ -111,11 +111,10 @@ INSTANTIATE_TEST_SUITE_P(Families, BackwardUpdates, ::testing::ValuesIn(family_c
                          family_case_name);
 
 std::size_t gradient_bytes(const decoder::Model& model, bool in_backward) {
-  train::TrainStepOptions options{.shape = {1, 8}};
-  if (in_backward) options.in_backward = config::OptimizerSection{.in_backward = true};
+  const train::TrainStepOptions options{.shape = {1, 8}, .in_backward = in_backward};
   const decoder::ModelGraph graph = train::step_graph(model, options);
   return train::train_bytes(model.parameters(), DType::f32, false,
-                            train::gradient_lists(graph, model.parameters(), 1))
+                            train::step_lists(graph, model, options))
       .gradients;
 }
 

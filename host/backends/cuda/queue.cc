@@ -153,11 +153,13 @@ void CudaQueue::begin_recording() {
   check(context_.api(), context_.api().begin_capture(stream_, CaptureMode::thread_local_),
         "capturing work");
   CudaContext::set_capturing(true);
+  is_recording_ = true;
 }
 
 std::unique_ptr<RecordedWork> CudaQueue::end_recording(std::unique_ptr<RecordedWork> old) {
   const DriverApi& api = context_.api();
   context_.enter();
+  is_recording_ = false;
   CudaContext::set_capturing(false);
   progress_->set_capturing(false);
   GraphHandle captured = nullptr;

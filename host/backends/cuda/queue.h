@@ -29,6 +29,7 @@ class CudaQueue final : public Queue, public Recorder, public PendingUploads {
 
   bool records() const override { return records_; }
   void begin_recording() override;
+  bool is_recording() const override { return is_recording_; }
   std::unique_ptr<RecordedWork> end_recording(std::unique_ptr<RecordedWork> old) override;
   void replay(const RecordedWork& recording) override;
   Counts recorded() const override { return recorded_; }
@@ -45,6 +46,7 @@ class CudaQueue final : public Queue, public Recorder, public PendingUploads {
   StreamHandle stream_ = nullptr;
   std::shared_ptr<QueueProgress> progress_;
   bool records_;  // unless LAMINA_GPU_GRAPHS=0
+  bool is_recording_ = false;
   Counts recorded_;
 };
 

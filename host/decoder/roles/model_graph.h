@@ -116,12 +116,6 @@ enum class Input {
   parameter,       // stacked over `members` if it is in a segment
   state,           // decode state, stacked over `members`, written in place
   gradient_sum,    // of the microbatches before, stacked like its parameter, written in place
-  // For layers that the backward pass updates, stacked like their parameter:
-  // train/optimizer/layer_updates.h.
-  update_scalars,   // f64[(times,) 6]: numbers of this step's update
-  updating,         // f64[]: 1; 0: the layers keep their values
-  master,           // f32, of a parameter that graphs read in another type, written in place
-  optimizer_state,  // the state `state` of state_of(), written in place
 };
 
 // The role of an output.
@@ -156,10 +150,6 @@ enum class Output {
   mtp_logits,   // f32[depth, B, T, V]
   mtp_counted,  // f32[depth]: labels that multi-token prediction has
   mtp_agreed,   // f32[depth]: the labels of these at which it chooses the model's token
-  // For layers that the backward pass updates.
-  updated,         // new values of the parameter, master or optimizer state, written over `input`
-  gradient_check,  // f64[(times,) 3]: the sum of squares of a gradient, the index and value of its
-                   // first element that is not finite; -1 and 0 if there is none
 };
 
 // One input of a model's graph.
@@ -169,12 +159,11 @@ struct InputRole {
   bool stacked = false;      // its first dim runs over members
   // The values of layer_constant, layer_index and compressed_tokens.
   std::vector<double> values = {};
-  int state = 0;  // of optimizer_state
 };
 
 struct OutputRole {
   Output role;
-  int input = -1;  // gradient, gradient_check: the parameter input; state, updated: the input
+  int input = -1;  // gradient: the parameter input; state: the input
   // hidden: the layers that it leaves, -1 for the input of the stack; metric, record: the layers
   // that have it.
   std::vector<std::int64_t> layers = {};

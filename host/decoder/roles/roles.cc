@@ -52,10 +52,6 @@ constexpr std::array kInputs = {
     InputInfo{Input::parameter, "parameter", nullptr},
     InputInfo{Input::state, "state", nullptr},
     InputInfo{Input::gradient_sum, "gradient_sum", nullptr},
-    InputInfo{Input::update_scalars, "update_scalars", nullptr},
-    InputInfo{Input::updating, "updating", nullptr},
-    InputInfo{Input::master, "master", nullptr},
-    InputInfo{Input::optimizer_state, "optimizer_state", nullptr},
 };
 
 constexpr std::array kOutputs = {
@@ -88,8 +84,6 @@ constexpr std::array kOutputs = {
     OutputInfo{Output::mtp_logits, "mtp_logits"},
     OutputInfo{Output::mtp_counted, "mtp_counted"},
     OutputInfo{Output::mtp_agreed, "mtp_agreed"},
-    OutputInfo{Output::updated, ""},
-    OutputInfo{Output::gradient_check, ""},
 };
 
 template <typename Kinds, typename Role>
@@ -98,8 +92,7 @@ constexpr bool is_whole(const Kinds& kinds, Role last) {
     if (static_cast<std::size_t>(kinds[i].role) != i) return false;
   return kinds.size() == static_cast<std::size_t>(last) + 1;
 }
-static_assert(is_whole(kInputs, Input::optimizer_state) &&
-              is_whole(kOutputs, Output::gradient_check));
+static_assert(is_whole(kInputs, Input::gradient_sum) && is_whole(kOutputs, Output::mtp_agreed));
 
 }  // namespace
 

@@ -9,7 +9,6 @@
 #include "program/bound_program.h"
 #include "train/optimizer/gradient_sums.h"
 #include "train/optimizer/gradients.h"
-#include "train/optimizer/layer_updates.h"
 #include "train/optimizer/row_gradients.h"
 
 namespace lamina::inspect {
@@ -80,9 +79,6 @@ std::vector<RematCost> plan_activations(const decoder::Model& model, const PlanO
       decoder::ModelGraph trained =
           train::list_table_gradients(train::add_gradients(loss, model.parameters(), saves));
       if (options.microbatches > 1) trained = train::carry_gradient_sums(std::move(trained));
-      if (options.optimizer.in_backward)
-        trained =
-            train::add_layer_updates(std::move(trained), model.parameters(), options.optimizer, 0);
       const std::vector<bool> seeds = seeds_of(trained);
       program::BoundProgram bound(std::move(trained), backend);
       const Program& program = bound.program();

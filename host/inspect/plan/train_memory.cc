@@ -3,7 +3,7 @@
 #include "train/checkpoint/snapshot.h"
 #include "train/loop/train_step.h"
 #include "train/optimizer/optimizer.h"
-#include "train/parallel/replicas.h"
+#include "train/parallel/gradient_exchange.h"
 
 namespace lamina::inspect {
 
@@ -20,8 +20,8 @@ TrainMemory plan_train_memory(const decoder::Model& model, const PlanOptions& op
                                .features = options.features(),
                                .task = options.task,
                                .microbatches = options.microbatches,
-                               .step_microbatches = options.microbatches * options.num_ranks};
-  if (options.optimizer.in_backward) step.in_backward = options.optimizer;
+                               .step_microbatches = options.microbatches * options.num_ranks,
+                               .in_backward = options.optimizer.in_backward};
   const decoder::ModelGraph graph = train::step_graph(model, step);
   const bool accumulate = options.microbatches > 1;
   const decoder::ParameterTable& parameters = model.parameters();
@@ -30,10 +30,11 @@ TrainMemory plan_train_memory(const decoder::Model& model, const PlanOptions& op
   out.bytes = train::train_bytes(parameters, options.dtype, accumulate, lists,
                                  train::for_backend(options.optimizer, backend), options.average);
   out.updates =
-      train::Optimizer(parameters, options.optimizer, backend).update_bytes(lists, options.dtype);
+      train::Optimizer(parameters, options.optimizer, backend).update_bytes(lists, options.dtype) +
+      train::BackwardUpdates::bytes(lists, parameters, backend);
   if (options.num_ranks > 1)
     out.exchange =
-        train::exchange_bytes(parameters, lists, options.microbatches, options.num_ranks, backend);
+        train::GradientExchange::bytes(parameters, lists, options.microbatches, options.num_ranks);
   if (options.async_checkpoints)
     out.checkpoint = train::max_snapshot_bytes(parameters, options.optimizer, options.average);
   if (options.teacher)

@@ -16,8 +16,6 @@ bool stays(Input role) {
     case Input::parameter:
     case Input::state:
     case Input::gradient_sum:
-    case Input::master:
-    case Input::optimizer_state:
     case Input::teacher_logp:
     case Input::teacher_ids:
     case Input::teacher_hidden:

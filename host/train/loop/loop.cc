@@ -67,10 +67,10 @@ TrainStepOptions LoopOptions::step() const {
                            .clip_norm = train.clip_norm,
                            .clip_each = train.clip_each,
                            .ema = train.ema,
-                           .seed = seed};
+                           .seed = seed,
+                           .in_backward = optimizer.in_backward};
   options.features.layer_metrics = train.layer_metrics;
   options.features.max_logits = optimizer.qk_clip > 0;
-  if (optimizer.in_backward) options.in_backward = optimizer;
   options.task = task;
   return options;
 }

@@ -11,7 +11,6 @@
 #include "train/optimizer/backward_rounds.h"
 #include "train/optimizer/gradient_sums.h"
 #include "train/optimizer/gradients.h"
-#include "train/optimizer/layer_updates.h"
 
 namespace lamina::train {
 
@@ -95,17 +94,16 @@ std::unique_ptr<Teacher> make_teacher(const TeacherModel& model, const TrainStep
 
 decoder::ModelGraph step_graph(const decoder::Model& model, const TrainStepOptions& options) {
   decoder::ModelGraph graph = list_table_gradients(whole_graph(model, options));
-  if (!options.in_backward) return with_sums(std::move(graph), options);
-  LAMINA_ASSERT(options.microbatches == 1 && (options.clip_norm == 0 || options.clip_each));
-  if (options.is_part()) return graph;
-  return add_layer_updates(std::move(graph), model.parameters(), *options.in_backward,
-                           options.clip_norm);
+  LAMINA_ASSERT(!options.in_backward ||
+                (options.microbatches == 1 && (options.clip_norm == 0 || options.clip_each)));
+  return with_sums(std::move(graph), options);
 }
 
 GradientLists step_lists(const decoder::ModelGraph& graph, const decoder::Model& model,
                          const TrainStepOptions& options) {
   GradientLists out = gradient_lists(graph, model.parameters(), options.all_microbatches());
-  if (options.in_backward && options.is_part()) share_rounds(graph, model.parameters(), out);
+  // The gradients of a round are summed over the devices while the next one runs.
+  if (options.in_backward) share_rounds(graph, model.parameters(), options.is_part() ? 2 : 1, out);
   return out;
 }
 
@@ -130,9 +128,10 @@ TrainStep::TrainStep(const decoder::Model& model, decoder::ModelGraph graph, Tra
       arena_(backend.allocate(program_.arena_bytes())) {
   program_.program().reserve_host_memory();
   program_.bind_parameters(state.used());
-  LAMINA_ASSERT(options_.in_backward.has_value() == optimizer.in_backward);
-  if (optimizer.in_backward && !options_.is_part())
-    in_backward_ = std::make_unique<GraphUpdates>(program_, state_, optimizer_);
+  LAMINA_ASSERT(options_.in_backward == optimizer.in_backward);
+  if (options_.in_backward && !options_.is_part())
+    in_backward_ =
+        std::make_unique<BackwardUpdates>(program_, state_, optimizer_, options_.clip_norm);
 }
 
 // The mean of a term is over all microbatches, so each contributes by its number of labels or
@@ -171,6 +170,8 @@ void TrainStep::add_microbatches(std::span<const program::Microbatch> microbatch
     const auto run = [&] { run_microbatch(microbatches, i, step); };
     if (last && i + 1 == microbatches.size())
       last(run);
+    else if (in_backward_)
+      in_backward_->around(run);
     else
       run();
     if (i == 0)
@@ -244,7 +245,6 @@ void TrainStep::fail(std::span<const program::Microbatch> microbatches, std::int
     text.what = fmt::format("the loss is {}", without_sign_of_nan(result.total));
   }
   const std::string weight = non_finite_weight(model_.parameters(), state_);
-  if (in_backward_) in_backward_->stop();
   std::optional<NonFinite> origin;
   std::int64_t origin_microbatch = 0;
   bool found = false;

@@ -83,10 +83,9 @@ struct TrainStepOptions {
   bool clip_each = false;  // the norm of each parameter's gradient, not of all
   double ema = 0;          // decay of the state's averages
   std::uint64_t seed = 0;  // of dropout
-  // The optimizer's section with in_backward: layers are updated during the backward pass, by its
-  // graph, or if several devices share the step by RankUpdates. REQUIRES: one microbatch, and no
-  // clip_norm without clip_each.
-  std::optional<config::OptimizerSection> in_backward = {};
+  // optimizer.in_backward: layers are updated during the backward pass. REQUIRES: one microbatch,
+  // and no clip_norm without clip_each.
+  bool in_backward = false;
 };
 
 // Returns the policy of `options` for the backward pass. Throws UserError (exit 2) at the place of

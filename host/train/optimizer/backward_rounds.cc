@@ -28,8 +28,7 @@ std::vector<BackwardRound> backward_rounds(const Graph& graph,
 }
 
 void share_rounds(const decoder::ModelGraph& graph, const decoder::ParameterTable& parameters,
-                  GradientLists& lists) {
-  constexpr std::size_t kPlaces = 2;
+                  std::size_t places, GradientLists& lists) {
   lists.shared.assign(parameters.all().size(), -1);
   std::size_t largest = 0;
   for (BackwardRound& round : backward_rounds(graph.graph, graph.inputs, graph.outputs)) {
@@ -45,8 +44,8 @@ void share_rounds(const decoder::ModelGraph& graph, const decoder::ParameterTabl
   for (std::size_t i = 0; i < lists.rounds.size(); ++i)
     for (const int parameter : lists.rounds[i])
       lists.shared[static_cast<std::size_t>(parameter)] +=
-          static_cast<std::int64_t>(i % kPlaces * largest);
-  lists.shared_bytes = std::min(kPlaces, lists.rounds.size()) * largest;
+          static_cast<std::int64_t>(i % places * largest);
+  lists.shared_bytes = std::min(places, lists.rounds.size()) * largest;
 }
 
 GradientLists lists_of_round(const GradientLists& lists, std::size_t round) {

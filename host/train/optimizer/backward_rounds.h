@@ -1,6 +1,4 @@
-// Updates between the rounds of a backward pass, by which several devices update layers: after a
-// round the gradients of a layer are summed over the devices while the next round runs, and then
-// the layer is updated.
+// The rounds of a backward pass, after which layers can be updated.
 #pragma once
 
 #include <cstddef>
@@ -26,10 +24,11 @@ std::vector<BackwardRound> backward_rounds(const Graph& graph,
                                            std::span<const decoder::InputRole> inputs,
                                            std::span<const decoder::OutputRole> outputs);
 
-// Adds the rounds of the graph to its lists. Their gradients share memory: the rounds write two
-// places in turn, so a gradient lives until the next round has run.
+// Adds the rounds of the graph to its lists. Their gradients share memory: the rounds write
+// `places` in turn. With one place a gradient lives until its round is over, with two until the
+// next one is.
 void share_rounds(const decoder::ModelGraph& graph, const decoder::ParameterTable& parameters,
-                  GradientLists& lists);
+                  std::size_t places, GradientLists& lists);
 
 // Returns the lists with which an update changes the parameters of one round, and no others.
 GradientLists lists_of_round(const GradientLists& lists, std::size_t round);

@@ -313,6 +313,11 @@ void Optimizer::update_round(const TrainState& state, std::size_t round,
 
 void Optimizer::end_rounds() { buffers_.end(); }
 
+void Optimizer::add_addresses(std::vector<Address>& to) const {
+  to.push_back(arena_.address());
+  to.push_back(buffers_.address());
+}
+
 std::size_t Optimizer::update_bytes(const GradientLists& lists, DType compute) {
   std::size_t out = scratch_bytes(lists, compute);
   for (std::size_t r = 0; r < lists.rounds.size(); ++r)

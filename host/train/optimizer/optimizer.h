@@ -80,6 +80,10 @@ class Optimizer {
   // Returns the scratch_bytes() of all updates of a step, also between rounds.
   std::size_t update_bytes(const GradientLists& lists, DType compute);
 
+  // Appends the addresses on which the work of updates depends, beside the state's: they may change
+  // if more memory is needed.
+  void add_addresses(std::vector<Address>& to) const;
+
   // The arena of its programs, and of others that run between them.
   program::ProgramArena& arena() { return arena_; }
   // Updates add their events to the trace; null: no trace.

@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -87,37 +85,6 @@ std::optional<RowList> list_rows(Graph& graph, ValueId v) {
   return RowList{added[0], added[1]};
 }
 
-// Returns the scan that makes the value.
-NodeId scan_of(const Graph& graph, ValueId v) {
-  while (graph.node(graph.value(v).node).op->def->view)
-    v = graph.node(graph.value(v).node).inputs[0];
-  return graph.value(v).node;
-}
-
-// One scan ends before the next begins, so all of them share the same memory.
-void share_memory(const decoder::ModelGraph& graph, const decoder::ParameterTable& parameters,
-                  GradientLists& lists) {
-  std::set<int> updated;  // inputs whose gradients are not needed after the scan
-  for (const decoder::OutputRole& output : graph.outputs)
-    if (output.role == decoder::Output::gradient_check) updated.insert(output.input);
-  if (updated.empty()) return;
-  lists.shared.assign(parameters.all().size(), -1);
-  std::map<NodeId, std::size_t> taken;  // by scan
-  for (std::size_t o = 0; o < graph.outputs.size(); ++o) {
-    const decoder::OutputRole& output = graph.outputs[o];
-    if (output.role != decoder::Output::gradient || !updated.contains(output.input)) continue;
-    std::size_t& end = taken[scan_of(graph.graph, graph.graph.outputs()[o].value)];
-    std::size_t bytes = 0;
-    for (int member : graph.inputs[static_cast<std::size_t>(output.input)].members) {
-      lists.shared[static_cast<std::size_t>(member)] = static_cast<std::int64_t>(end);
-      bytes = std::max(bytes, aligned(static_cast<std::size_t>(parameters[member].num_elements()) *
-                                      sizeof(float)));
-    }
-    end += bytes;
-    lists.shared_bytes = std::max(lists.shared_bytes, end);
-  }
-}
-
 }  // namespace
 
 decoder::ModelGraph list_table_gradients(decoder::ModelGraph graph) {
@@ -160,7 +127,6 @@ GradientLists gradient_lists(const decoder::ModelGraph& graph,
       out.step[i] = std::min(parameters[member].desc.shape[0], microbatches * slots);
     }
   }
-  share_memory(graph, parameters, out);
   return out;
 }
 

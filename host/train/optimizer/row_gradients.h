@@ -30,7 +30,7 @@ struct GradientLists {
   // memory that all layers share: its first byte there; -1, or no element: it has separate memory.
   std::vector<std::int64_t> shared;
   std::size_t shared_bytes = 0;
-  // If several devices share a step: these parameters, by round of the pass (backward_rounds.h).
+  // These parameters, by round of the pass (backward_rounds.h).
   std::vector<std::vector<int>> rounds = {};
 
   bool any() const;

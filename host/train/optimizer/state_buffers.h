@@ -62,6 +62,9 @@ class StateBuffers {
   // Delays later work of the queue until the state is in host memory.
   void end();
 
+  // The address of the buffers; 0 before the first series.
+  Address address() const { return memory_ ? memory_->address() : 0; }
+
   // Later copies are added to the trace; null: none.
   void set_trace(Trace* trace);
 

@@ -150,32 +150,24 @@ std::size_t GradientExchange::bytes(const decoder::ParameterTable& parameters,
 void GradientExchange::around_last(const std::function<void()>& run) {
   num_calls_ = 0;
   next_ = 0;
-  iterations_.clear();
   if (buckets_.empty()) order_.emplace(program_, whole_gradients(state_));
-  program_.program().watch(this);
-  try {
+  {
+    const Watching watching(program_.program(), *this);
     run();
-  } catch (...) {
-    program_.program().watch(nullptr);
-    throw;
   }
-  program_.program().watch(nullptr);
   if (order_) make_buckets();
   while (next_ < buckets_.size()) send();
   if (updates_) updates_->finish();
 }
 
 void GradientExchange::enter(const Graph& graph, NodeId scan, std::int64_t element) {
-  iterations_.push_back({&graph, scan, element});
+  if (updates_) updates_->enter(graph, scan, element);
   if (order_) order_->enter(graph, scan, num_calls_);
 }
 
 void GradientExchange::leave() {
   if (order_) order_->leave();
-  const Iteration ended = iterations_.back();
-  iterations_.pop_back();
-  if (updates_ && ended.graph == &program_.program().graph())
-    updates_->left(ended.scan, ended.element);
+  if (updates_) updates_->leave();
 }
 
 void GradientExchange::ran(const Graph& graph, NodeId node, std::span<const TensorRef> results) {

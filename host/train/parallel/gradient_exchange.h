@@ -66,8 +66,8 @@ class GradientExchange : private Watcher {
   // Waits until all gradients are sums over the ranks; sums lists of rows, too.
   void finish();
 
-  // Returns the bytes of the lists of rows of all ranks. `lists` are the state's; `microbatches`:
-  // of each rank.
+  // Returns the bytes that a rank takes beside the gradients: the lists of rows of all ranks.
+  // `lists` are the state's; `microbatches`: of each rank.
   static std::size_t bytes(const decoder::ParameterTable& parameters, const GradientLists& lists,
                            std::int64_t microbatches, int num_ranks);
 
@@ -97,13 +97,6 @@ class GradientExchange : private Watcher {
   Communicator& communicator_;
   std::size_t bucket_bytes_;
   RankUpdates* updates_;
-  // The scans that are under way, with their iterations.
-  struct Iteration {
-    const Graph* graph;
-    NodeId scan;
-    std::int64_t element;
-  };
-  std::vector<Iteration> iterations_;
   std::optional<GradientOrder> order_;  // until the buckets are made
   std::vector<Bucket> buckets_;         // in the order in which they are complete
   std::size_t next_ = 0;                // bucket to send

@@ -76,10 +76,4 @@ void Replicas::update(StepResult& result, double lr, std::int64_t step) {
   threads_.run([&](int i) { rank(i).step->update_like(*rank(0).step, lr, step); });
 }
 
-std::size_t exchange_bytes(const decoder::ParameterTable& parameters, const GradientLists& lists,
-                           std::int64_t microbatches, int num_ranks, const Backend& backend) {
-  return GradientExchange::bytes(parameters, lists, microbatches, num_ranks) +
-         RankUpdates::bytes(lists, parameters, backend);
-}
-
 }  // namespace lamina::train

@@ -59,9 +59,4 @@ class Replicas {
   RankThreads threads_;  // last member: its threads use the others
 };
 
-// Returns the bytes that each of `num_ranks` devices takes for the sums over all of them, beside
-// the gradients. `lists` are the state's; `microbatches`: of each device.
-std::size_t exchange_bytes(const decoder::ParameterTable& parameters, const GradientLists& lists,
-                           std::int64_t microbatches, int num_ranks, const Backend& backend);
-
 }  // namespace lamina::train
