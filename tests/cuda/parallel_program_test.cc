@@ -88,6 +88,18 @@ TEST_F(CudaParallelProgram, ATeacherOfAnotherVocabularyIsOneError) {
   EXPECT_EQ(f.err.find(error, f.err.find(error) + 1), f.err.npos) << f.err;
 }
 
+TEST_F(CudaParallelProgram, FitProposesSettingsForEachGpu) {
+  const Finished f = run({"train", "run.toml", "--fit", "--device", "cuda:0,1"});
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(f.out, HasSubstr(" available on each of 2 GPUs; one microbatch\n"));
+  EXPECT_THAT(f.out, HasSubstr("[train]\nbatch_size = 4\nmicrobatch_size = 2\nremat = \""));
+  // The share of a GPU is no value of the run file.
+  const Finished within = run({"train", "run.toml", "--fit", "--device", "cuda:0,1", "--set",
+                               "optimizer.in_backward=true", "--set", "train.clip_norm=0"});
+  EXPECT_EQ(within.code, 0) << within.err;
+  EXPECT_THAT(within.out, HasSubstr("[train]\nbatch_size = 4\nremat = \""));
+}
+
 // The signal comes after the first step.
 TEST_F(CudaParallelProgram, ASignalEndsAllAtOneStepAndTheRunContinues) {
   const std::string program = LAMINA_BUILD_DIR "/bin/lamina_emulated";

@@ -268,6 +268,33 @@ INSTANTIATE_TEST_SUITE_P(All, CudaParallelMemory,
                                            "Distillation"),
                          [](const auto& test) { return std::string(test.param); });
 
+// A run with the proposed settings has the memory of the proposal, for every budget.
+TEST(CudaParallelFit, ProposesWhatThePlanContains) {
+  const RunFolder folder(kRuns[0]);
+  for (const int gpus : {1, 2}) {
+    config::RunConfig run = config::load_run(folder.file(), {});
+    train::share_among(run, gpus);
+    const auto model = model::open_trained(run, built_plugins());
+    std::size_t budget = std::size_t{1} << 40;
+    int proposals = 0;
+    while (const auto fit =
+               inspect::fit_training(*model, run, budget, emulated_gpu(), nullptr, gpus).fit) {
+      EXPECT_EQ(fit->microbatches * fit->microbatch_size, 4 / gpus);
+      config::RunConfig proposed = run;
+      proposed.train.microbatch_size = fit->microbatch_size;
+      proposed.train.remat = fit->remat;
+      proposed.checkpoint.async = fit->async_checkpoints;
+      const inspect::TrainPlan plan =
+          inspect::plan_training(*model, proposed, emulated_gpu(), nullptr, gpus);
+      EXPECT_EQ(plan.memory_bytes(), fit->memory_bytes) << fit->microbatch_size << fit->remat;
+      EXPECT_GT(plan.transfer_bytes, 0u);
+      budget = fit->memory_bytes - 1;
+      ++proposals;
+    }
+    EXPECT_GT(proposals, 2);
+  }
+}
+
 TEST(CudaParallelRuns, HaveTheSameBitsEachTime) {
   std::map<std::string, std::vector<std::byte>> first;
   for (int round = 0; round < 2; ++round) {

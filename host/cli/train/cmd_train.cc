@@ -144,11 +144,7 @@ int run_train(const Arguments& arguments, const Device& device) {
   config::RunConfig c =
       config::load_run(arguments.positionals[0], {sets, config::process_environment()});
   const std::vector<const Device*> devices = device::open_all(arguments.text("device"));
-  if (devices.size() > 1) {
-    train::share_among(c, static_cast<int>(devices.size()));
-    if (arguments.flag("fit"))
-      throw UserError(ExitCode::usage, {"--fit", "plans for one device", {"name one GPU"}});
-  }
+  if (devices.size() > 1) train::share_among(c, static_cast<int>(devices.size()));
   train::check_output_folders(c);
   if (arguments.flag("fit") || arguments.flag("dry-run"))
     return show_train_plan(arguments, c, devices);

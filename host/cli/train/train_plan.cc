@@ -34,18 +34,21 @@ std::unique_ptr<decoder::Model> model_of(const Arguments& a, const config::RunCo
   return model;
 }
 
-std::string fit_text(const inspect::Fit& fit, const config::RunConfig& run,
-                     std::uint64_t available) {
+std::string fit_text(const inspect::Fit& fit, const config::RunConfig& run, std::uint64_t available,
+                     std::size_t num_devices) {
   std::string out =
-      fmt::format("# {} of {} available; {}", bytes(fit.memory_bytes), bytes(available),
+      fmt::format("# {} of {} available{}; {}", bytes(fit.memory_bytes), bytes(available),
+                  num_devices == 1 ? "" : fmt::format(" on each of {} GPUs", num_devices),
                   fit.microbatches == 1
                       ? "one microbatch"
                       : fmt::format("gradients of {} microbatches are added up", fit.microbatches));
   if (fit.recomputed_flops_per_token > 0)
     out += fmt::format("; {} operations per token are recomputed",
                        count_text(fit.recomputed_flops_per_token));
-  out += fmt::format("\n[train]\nbatch_size = {}\nmicrobatch_size = {}\nremat = \"{}\"\n",
-                     run.train.batch_size, fit.microbatch_size, fit.remat);
+  out += fmt::format("\n[train]\nbatch_size = {}\n", run.train.batch_size);
+  // With optimizer.in_backward each device has one microbatch, its share of the batch.
+  if (!run.optimizer.in_backward) out += fmt::format("microbatch_size = {}\n", fit.microbatch_size);
+  out += fmt::format("remat = \"{}\"\n", fit.remat);
   if (fit.async_checkpoints != run.checkpoint.async)
     out += "[checkpoint]\nasync = false  # training waits while they are written\n";
   return out;
@@ -62,11 +65,11 @@ std::string fit_json(const inspect::Fit& fit, std::uint64_t available) {
 }
 
 std::string show_fit(const Arguments& a, const decoder::Model& model, const config::RunConfig& run,
-                     const inspect::TeacherOfPlan& teacher, const Device& device,
-                     std::uint64_t available) {
+                     const inspect::TeacherOfPlan& teacher,
+                     const std::vector<const Device*>& devices, std::uint64_t available) {
   const inspect::FitResult found = inspect::fit_training(
       model, run, static_cast<std::size_t>(kUsableShare * static_cast<double>(available)),
-      device.backend(), teacher);
+      devices.front()->backend(), teacher, static_cast<int>(devices.size()));
   if (!found.fit)
     throw UserError(
         ExitCode::memory,
@@ -76,7 +79,8 @@ std::string show_fit(const Arguments& a, const decoder::Model& model, const conf
                      bytes_text(kUsableShare * static_cast<double>(available)), bytes(available)),
          {"train fewer parameters ([lora]), shorter rows (data.sequence_length), or moments in "
           "fewer bytes (optimizer.moments)"}});
-  return a.flag("json") ? fit_json(*found.fit, available) : fit_text(*found.fit, run, available);
+  return a.flag("json") ? fit_json(*found.fit, available)
+                        : fit_text(*found.fit, run, available, devices.size());
 }
 
 }  // namespace
@@ -96,7 +100,7 @@ int show_train_plan(const Arguments& a, const config::RunConfig& run,
   std::uint64_t available = device.available_memory();
   for (const Device* other : devices) available = std::min(available, other->available_memory());
   if (a.flag("fit")) {
-    print(show_fit(a, *model, run, teacher, device, available));
+    print(show_fit(a, *model, run, teacher, devices, available));
     return 0;
   }
   const config::DataSection section = train::data_section(run);

@@ -5,6 +5,7 @@
 #include "autodiff/tags.h"
 #include "inspect/cost/required_work.h"
 #include "inspect/plan/model_plan.h"
+#include "inspect/plan/transfers.h"
 #include "passes/pipeline.h"
 #include "program/bound_program.h"
 #include "train/optimizer/gradient_sums.h"
@@ -80,12 +81,14 @@ std::vector<RematCost> plan_activations(const decoder::Model& model, const PlanO
           train::list_table_gradients(train::add_gradients(loss, model.parameters(), saves));
       if (options.microbatches > 1) trained = train::carry_gradient_sums(std::move(trained));
       const std::vector<bool> seeds = seeds_of(trained);
+      const std::size_t transfers = transfer_bytes(trained, backend);
       program::BoundProgram bound(std::move(trained), backend);
       const Program& program = bound.program();
       Measured fresh{std::move(kept), {}, required_flops(program.graph())};
       fresh.cost.arena_bytes = static_cast<std::int64_t>(program.arena_bytes());
       fresh.cost.kept_bytes = kept_bytes(program, seeds);
       fresh.cost.host_bytes = static_cast<std::int64_t>(program.host_bytes());
+      fresh.cost.transfer_bytes = transfers;
       fresh.cost.copied_bytes = std::max(program.stored_bytes(), program.loaded_bytes());
       known = all.insert(all.end(), std::move(fresh));
     }

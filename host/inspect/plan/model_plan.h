@@ -113,6 +113,7 @@ struct RematCost {
   std::int64_t kept_bytes = 0;        // live between the forward and the backward pass
   std::int64_t host_bytes = 0;        // in host memory between the passes
   double copied_bytes = 0;            // of a step, between host memory and the device, each way
+  std::size_t transfer_bytes = 0;     // for values that a step exchanges with the host
   double recomputed_flops_per_token = 0;
 };
 

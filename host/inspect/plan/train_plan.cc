@@ -54,23 +54,26 @@ std::int64_t max_checkpoints(const config::RunConfig& run) {
 
 // All settings to choose from, each with its cost.
 std::vector<Fit> all_settings(const decoder::Model& model, config::RunConfig run,
-                              const Backend& backend, const TeacherOfPlan& teacher) {
+                              const Backend& backend, const TeacherOfPlan& teacher, int num_ranks) {
   std::vector<Fit> out;
-  const std::int64_t batch = run.train.batch_size;
-  for (std::int64_t rows = batch; rows > 0; --rows) {
-    if (batch % rows != 0 || (run.optimizer.in_backward && rows < batch)) continue;
+  const std::int64_t share = run.train.batch_size / num_ranks;  // of each device
+  for (std::int64_t rows = share; rows > 0; --rows) {
+    if (share % rows != 0 || (run.optimizer.in_backward && rows < share)) continue;
     run.train.microbatch_size = rows;
-    const PlanOptions options = plan_options(run, model, teacher);
+    const PlanOptions options = plan_options(run, model, teacher, num_ranks);
     const TrainMemory memory = plan_train_memory(model, options, backend);
-    const std::size_t always = memory.total() + validation_bytes(model, run, backend).temporaries;
+    const ValidationBytes validation = validation_bytes(model, run, backend);
+    const std::size_t always = memory.total() + validation.temporaries + validation.transfers +
+                               update_transfer_bytes(model, backend);
     for (const RematCost& cost : plan_activations(model, options, backend)) {
       if (cost.host_bytes > 0 && !cost.chosen) continue;
-      Fit fit{.microbatch_size = rows,
-              .microbatches = batch / rows,
-              .remat = cost.policies.front(),
-              .async_checkpoints = options.async_checkpoints,
-              .memory_bytes = always + static_cast<std::size_t>(cost.arena_bytes),
-              .recomputed_flops_per_token = cost.recomputed_flops_per_token};
+      Fit fit{
+          .microbatch_size = rows,
+          .microbatches = share / rows,
+          .remat = cost.policies.front(),
+          .async_checkpoints = options.async_checkpoints,
+          .memory_bytes = always + static_cast<std::size_t>(cost.arena_bytes) + cost.transfer_bytes,
+          .recomputed_flops_per_token = cost.recomputed_flops_per_token};
       out.push_back(fit);
       if (!fit.async_checkpoints) continue;
       fit.async_checkpoints = false;
@@ -123,8 +126,8 @@ TrainPlan plan_training(const decoder::Model& model, const config::RunConfig& ru
 
 FitResult fit_training(const decoder::Model& model, const config::RunConfig& run,
                        std::size_t memory_bytes, const Backend& backend,
-                       const TeacherOfPlan& teacher) {
-  const std::vector<Fit> all = all_settings(model, run, backend, teacher);
+                       const TeacherOfPlan& teacher, int num_ranks) {
+  const std::vector<Fit> all = all_settings(model, run, backend, teacher, num_ranks);
   FitResult out;
   out.smallest_bytes = std::ranges::min(all, {}, &Fit::memory_bytes).memory_bytes;
   // The first of equal settings has the largest microbatch.

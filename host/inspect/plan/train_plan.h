@@ -43,8 +43,8 @@ TrainPlan plan_training(const decoder::Model& model, const config::RunConfig& ru
 
 // Settings of a run, and their cost.
 struct Fit {
-  std::int64_t microbatch_size = 0;  // rows
-  std::int64_t microbatches = 0;     // gradients are accumulated over them
+  std::int64_t microbatch_size = 0;  // rows of a device
+  std::int64_t microbatches = 0;     // of a device: gradients are accumulated over them
   std::string remat;                 // the policy
   bool async_checkpoints = true;
   std::size_t memory_bytes = 0;
@@ -56,12 +56,13 @@ struct FitResult {
   std::size_t smallest_bytes = 0;  // of the settings that need least memory
 };
 
-// The settings with the least recomputation among those that need at most `memory_bytes`, and among
-// these the ones with the largest microbatch; the batch does not change. Training waits for its
-// checkpoints only if nothing fits otherwise. Proposes a policy that offloads only if the run has
-// it, because it costs copies, not recomputation. REQUIRES: set_learning(model, run).
+// The settings with the least recomputation among those with which each of `num_ranks` devices
+// needs at most `memory_bytes`, and among these the ones with the largest microbatch; the batch
+// does not change. Training waits for its checkpoints only if nothing fits otherwise. Proposes a
+// policy that offloads only if the run has it, because it costs copies, not recomputation.
+// REQUIRES: set_learning(model, run).
 FitResult fit_training(const decoder::Model& model, const config::RunConfig& run,
                        std::size_t memory_bytes, const Backend& backend,
-                       const TeacherOfPlan& teacher = nullptr);
+                       const TeacherOfPlan& teacher = nullptr, int num_ranks = 1);
 
 }  // namespace lamina::inspect
