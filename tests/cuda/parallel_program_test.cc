@@ -88,6 +88,33 @@ TEST_F(CudaParallelProgram, ATeacherOfAnotherVocabularyIsOneError) {
   EXPECT_EQ(f.err.find(error, f.err.find(error) + 1), f.err.npos) << f.err;
 }
 
+// A file may have 20 KiB, less than a checkpoint needs.
+TEST_F(CudaParallelProgram, AFullDiskKeepsTheLastCheckpoint) {
+  const std::string model = add_golden_model(folder_, "llama3_gqa");
+  folder_.write("from.toml", "[data]\n" + kSmallText +
+                                 "[train]\nsteps = 4\nbatch_size = 4\nfrom = \"" + model +
+                                 "\"\n[distillation]\nteacher = \"" + model +
+                                 "\"\nalpha = 0.5\n[run]\nout = \"out\"\n");
+  for (const std::string command :
+       {"run.toml --set optimizer.in_backward=true --set train.clip_norm=0", "from.toml"}) {
+    SCOPED_TRACE(command);
+    const auto train = [&](const std::string& before, const std::string& sets) {
+      return run_process({"sh", "-c",
+                          before + "exec " LAMINA_BUILD_DIR "/bin/lamina_emulated train " +
+                              command + " --device cuda:0,1 --set run.out=out_of_" +
+                              command.substr(0, 3) + " --set train.steps=" + sets},
+                         {.environment = {"LAMINA_GPU_COUNT=2"}, .folder = folder_ / ""});
+    };
+    EXPECT_EQ(train("", "2").code, 0);
+    const Finished full = train("ulimit -f 40; ", "4");
+    EXPECT_EQ(full.code, 4) << full.err;
+    EXPECT_THAT(full.err, HasSubstr("step-00000004"));
+    const Finished again = train("", "4");
+    EXPECT_EQ(again.code, 0) << again.err;
+    EXPECT_THAT(again.err, HasSubstr("step-00000002"));
+  }
+}
+
 TEST_F(CudaParallelProgram, FitProposesSettingsForEachGpu) {
   const Finished f = run({"train", "run.toml", "--fit", "--device", "cuda:0,1"});
   EXPECT_EQ(f.code, 0) << f.err;
