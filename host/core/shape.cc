@@ -4,7 +4,7 @@
 #include <array>
 #include <charconv>
 
-#include "core/error.h"
+#include "core/out_of_memory.h"
 
 namespace lamina {
 namespace {
@@ -25,11 +25,10 @@ std::int64_t Shape::num_elements() const {
   bool fits = true;
   for (std::int64_t d : dims()) fits = !__builtin_mul_overflow(n, d, &n) && fits;
   if (!fits || n > kMaxElements)
-    throw DeviceError(
-        ExitCode::memory,
+    throw OutOfMemory(
         {"tensor",
          fmt::format("{} has more than 2^50 elements, which exceeds any memory", to_string(*this)),
-         {"use a smaller batch, fewer tokens or a smaller model"}});
+         {}});
   return n;
 }
 

@@ -51,6 +51,30 @@ TEST(Faults, TokenizingSaysThatMemoryIsOut) {
   sweep("$L tokenize -m " LAMINA_SOURCE_DIR "/tests/golden/tokenizers/llama3 -p hello", 60, 8);
 }
 
+// The advice names the options of the command.
+TEST(Memory, AdviceNamesWhatTheCommandCanChange) {
+  LAMINA_SKIP_IF_SANITIZED("its shadow memory needs more addresses than any limit leaves");
+  const testing::TempDir folder;
+  folder.write("run.toml", tiny_run_file("out"));
+  const std::string tebibytes = "2147483647";
+  for (const auto& [line, advice] : {
+           std::pair{
+               "decode -m $R --ids 1 -n 2 --ctx-size " + tebibytes,
+               "use a shorter context (--ctx-size), fewer beams (--beams) or a smaller model"},
+           std::pair{std::string("train run.toml --set train.batch_size=10000000 --set "
+                                 "train.microbatch_size=10000000"),
+                     "use smaller microbatches (train.microbatch_size, which --fit finds) or a "
+                     "smaller model"},
+       }) {
+    const Finished f = testing::run_shell(
+        "ulimit -v 4000000; R=" + trained_run() + "; " LAMINA_BUILD_DIR "/bin/lamina " + line,
+        {.environment = {"LAMINA_PIN=0"}, .folder = folder.path()});
+    EXPECT_EQ(f.code, 7) << line << '\n' << f.err;
+    EXPECT_NE(f.err.find(std::string("out of memory asking for")), f.err.npos) << f.err;
+    EXPECT_NE(f.err.find(std::string("\n  ") + advice + "\n"), f.err.npos) << f.err;
+  }
+}
+
 TEST(Faults, F34ASmallStackIsNamed) {
   testing::TempDir folder;
   folder.write("run.toml", tiny_run_file("out"));

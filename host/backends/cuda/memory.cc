@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/error.h"
+#include "core/out_of_memory.h"
 
 namespace lamina::cuda {
 namespace {
@@ -13,8 +13,7 @@ constexpr double kGiB = 1 << 30;
 [[noreturn]] void throw_out_of_memory(const CudaContext& context, std::size_t bytes) {
   std::size_t free = 0, total = 0;
   check(context.api(), context.api().memory_info(&free, &total), "reading the free memory");
-  throw DeviceError(
-      ExitCode::memory,
+  throw OutOfMemory(
       {"cuda",
        fmt::format("out of memory asking for {} bytes; {:.1f} of {:.1f} GiB of the GPU are free",
                    bytes, static_cast<double>(free) / kGiB, static_cast<double>(total) / kGiB),

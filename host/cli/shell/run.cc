@@ -12,6 +12,7 @@
 #include "cli/shell/exit_codes.h"
 #include "cli/shell/help.h"
 #include "cli/shell/last_words.h"
+#include "cli/shell/memory_advice.h"
 #include "cli/shell/parse.h"
 #include "cli/shell/version.h"
 #include "config/run_config.h"
@@ -19,6 +20,7 @@
 #include "core/error.h"
 #include "core/json_writer.h"
 #include "core/log.h"
+#include "core/out_of_memory.h"
 #include "core/printable.h"
 #include "core/write_all.h"
 #include "device/connect.h"
@@ -132,7 +134,13 @@ const Device& device_of(const Request& request) {
 // if it has too little memory.
 int run_command(const Request& request) {
   const auto run = [&](const Device& device) {
-    return request.command->run(request.arguments, device);
+    try {
+      return request.command->run(request.arguments, device);
+    } catch (const OutOfMemory& error) {
+      ErrorText text = error.text();
+      text.notes.insert(text.notes.begin(), memory_advice(*request.command));
+      throw OutOfMemory(std::move(text));
+    }
   };
   const Device& device = device_of(request);
   if (!takes_device(*request.command) || request.arguments.text("device") != "auto" ||

@@ -13,7 +13,7 @@
 #include <sstream>
 #include <string>
 
-#include "core/error.h"
+#include "core/out_of_memory.h"
 #include "core/round_up.h"
 
 namespace lamina::cpu {
@@ -107,12 +107,10 @@ std::uint64_t left_of_limit() {
 }
 
 [[noreturn]] void out_of_memory(std::size_t bytes, std::uint64_t available) {
-  throw DeviceError(ExitCode::memory, {"cpu",
-                                       fmt::format("out of memory asking for {}; {} are available",
-                                                   human_bytes(bytes), human_bytes(available)),
-                                       {"use a smaller batch, fewer tokens or a smaller model; "
-                                        "`lamina train RUN.toml --fit` finds a "
-                                        "train.microbatch_size"}});
+  throw OutOfMemory({"cpu",
+                     fmt::format("out of memory asking for {}; {} are available",
+                                 human_bytes(bytes), human_bytes(available)),
+                     {}});
 }
 
 }  // namespace
