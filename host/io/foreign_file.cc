@@ -43,6 +43,9 @@ std::string looks_like(std::span<const std::byte> bytes) {
   if (text.starts_with("<")) return "this looks like an HTML or XML page: download the file again";
   if (text.starts_with("{"))
     return "this looks like JSON without the 8 bytes of its length before it";
+  const auto is_text = [](char c) { return (c >= ' ' && c <= '~') || (c >= '\t' && c <= '\r'); };
+  if (text.size() >= 8 && std::ranges::all_of(text, is_text))
+    return "this looks like a text file: give a file or directory with weights";
   return "";
 }
 

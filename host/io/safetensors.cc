@@ -124,6 +124,8 @@ class HeaderReader {
       fail_file(fmt::format("is {} bytes long; a safetensors file has at least 8", file_bytes));
     std::uint64_t header_bytes;
     std::memcpy(&header_bytes, file_.bytes().data(), 8);
+    if (header_bytes > kMaxHeaderBytes && !looks_like(file_.bytes()).empty())
+      fail_file("is not a safetensors file");
     if (header_bytes > kMaxHeaderBytes)
       fail_file(fmt::format("the header has a length of {} bytes; the maximum is {}", header_bytes,
                             kMaxHeaderBytes));

@@ -9,6 +9,7 @@
 #include "formats/block_formats.h"
 #include "inspect/cost/required_work.h"
 #include "ops/op.h"
+#include "support/goldens.h"
 #include "support/paths.h"
 #include "support/process.h"
 #include "support/temp_dir.h"
@@ -212,6 +213,21 @@ TEST(Bench, StartPassesOnTheMessagesOfDecode) {
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, HasSubstr("the prompt has 101 tokens; the context has room for 64"));
   EXPECT_THAT(result.err, HasSubstr("ended with code 2\n  the reason is printed above"));
+}
+
+TEST(Bench, StartRefusesWhatDecodeRefuses) {
+  const Finished file = bench({"start", "-m", kToy});
+  EXPECT_EQ(file.code, 4);
+  EXPECT_THAT(file.err, HasSubstr("gpt3-52k.toml: describes a model but has no weights"));
+  const Finished none = bench({"start", "-m", "/nonexistent"});
+  EXPECT_EQ(none.code, 4);
+  EXPECT_THAT(none.err, HasSubstr("/nonexistent: no such file or directory; expected a Hugging "
+                                  "Face directory, a GGUF file, a checkpoint or a run directory"));
+  const Finished model =
+      bench({"start", "-m", lamina::testing::golden_dir() / "hf" / "llama3_gqa"});
+  EXPECT_EQ(model.code, 4);
+  EXPECT_THAT(model.err, HasSubstr("llama3_gqa: has no tokenizer, so it cannot read the prompt"));
+  EXPECT_EQ(model.err.find("--ids"), std::string::npos) << model.err;
 }
 
 TEST(Bench, NeedsAModel) {

@@ -107,6 +107,8 @@ TEST(WeightFiles, AHalfDownloadedDirectorySaysSo) {
             "'model-00001-of-00002.safetensors.aria2' is an unfinished download: start it again");
   EXPECT_EQ(hint("model.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:0"),
             "this looks like a Git LFS pointer: fetch the file itself with `git lfs pull`");
+  EXPECT_EQ(hint("model.safetensors", "family = \"llama2\"\n"),
+            "this looks like a text file: give a file or directory with weights");
   EXPECT_EQ(hint("pytorch_model.bin", "version https://git-lfs.github.com/spec/v1\noid sha256:0"),
             "'pytorch_model.bin' is a Git LFS pointer: fetch the files themselves with `git lfs "
             "pull`");

@@ -7,12 +7,12 @@
 #include "bench/start_time.h"
 #include "cli/bench/bench_text.h"
 #include "cli/shell/command.h"
+#include "cli/shell/plugins.h"
 #include "cli/shell/terminal.h"
 #include "core/error.h"
 #include "core/json_writer.h"
 #include "core/program_path.h"
-#include "io/weight_files.h"
-#include "train/loop/run_directory.h"
+#include "model/open.h"
 
 namespace lamina::cli {
 namespace {
@@ -31,11 +31,20 @@ std::vector<std::string> decode_command_line(const Arguments& a, const Device& d
   return out;
 }
 
+// Returns the size of the weights. Refuses a model that decode would refuse.
+double weight_bytes(const Arguments& a) {
+  const model::OpenedModel opened = model::open_weights(a.text("model"), plugin_catalog(a.globals));
+  if (!text::has_tokenizer(opened.directory))
+    throw UserError(ExitCode::checkpoint, {opened.directory,
+                                           "has no tokenizer, so it cannot read the prompt",
+                                           {text::tokenizer_advice(opened.directory)}});
+  return static_cast<double>(opened.weight_files()->file_bytes());
+}
+
 int run_start(const Arguments& a, const Device& device) {
   // Not pinned: the child process would inherit the single CPU.
   device.set_threads(a.globals.threads.value_or(0), /*pinned=*/false);
-  const auto bytes = static_cast<double>(
-      io::WeightFiles(train::resolve_model_files(a.text("model"))).file_bytes());
+  const double bytes = weight_bytes(a);
   const std::vector<std::string> words = decode_command_line(a, device);
   bench::time_start(words);  // so that files are in the page cache
   std::vector<double> first, whole, bandwidths;
