@@ -63,6 +63,25 @@ TEST_F(CudaParallelProgram, ARunContinuesOnAnotherNumberOfGpus) {
   EXPECT_EQ(folder_.read("out/config.toml").find("microbatch_size"), std::string::npos);
 }
 
+// A wrong number would make a test pass for nothing.
+TEST_F(CudaParallelProgram, VariablesOfTheEmulatedGpuAreChecked) {
+  for (const auto& [variable, says] : {
+           std::pair{"LAMINA_GPU_COUNT=9", "got '9'; expected whole numbers from 1 to 8"},
+           std::pair{"LAMINA_GPU_COUNT=x", "got 'x'; expected whole numbers"},
+           std::pair{"LAMINA_GPU_MEMORY=1e9", "got '1e9'; expected whole numbers from 1 to"},
+           std::pair{"LAMINA_GPU_MEMORY=-5", "got '-5'; expected whole numbers"},
+           std::pair{"LAMINA_GPU_MEMORY=1000,", "got ''; expected whole numbers"},
+           std::pair{"LAMINA_GPU_SEED=x", "got 'x'; expected whole numbers"},
+           std::pair{"LAMINA_GPU_RACES=2", "got '2'; expected whole numbers from 0 to 1"},
+       }) {
+    const Finished f = run_process({LAMINA_BUILD_DIR "/bin/lamina_emulated", "train", "run.toml",
+                                    "--device", "cuda", "--set", "train.steps=1"},
+                                   {.environment = {variable}, .folder = folder_ / ""});
+    EXPECT_EQ(f.code, 2) << variable << ": " << f.err;
+    EXPECT_THAT(f.err, HasSubstr(says)) << variable;
+  }
+}
+
 TEST_F(CudaParallelProgram, ListsOfOtherDevicesAreRefused) {
   expect_refused("cpu:0,1", "error: --device: got 'cpu:0,1'; several devices must be GPUs");
   expect_refused("cuda:0,0",

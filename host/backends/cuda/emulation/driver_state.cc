@@ -43,17 +43,20 @@ void do_work(int gpu, const std::function<void()>& work) {
 
 }  // namespace
 
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 50;
+
 std::size_t memory_bytes(int gpu) {
   static const std::vector<std::size_t> bytes = [] {
     std::vector<std::size_t> out;
-    const char* text = std::getenv("LAMINA_GPU_MEMORY");
-    while (text && *text) {
-      char* end = nullptr;
-      out.push_back(std::strtoull(text, &end, 10));
-      text = *end == ',' ? end + 1 : nullptr;
+    constexpr const char* kVariable = "LAMINA_GPU_MEMORY";
+    const char* const text = std::getenv(kVariable);
+    if (!text || !*text) return std::vector{std::size_t{1} << 30};
+    for (std::string_view rest = text;;) {
+      const std::size_t comma = rest.find(',');
+      out.push_back(read_number(kVariable, rest.substr(0, comma), {.min = 1, .max = kMostBytes}));
+      if (comma == rest.npos) return out;
+      rest.remove_prefix(comma + 1);
     }
-    if (out.empty()) out.push_back(std::size_t{1} << 30);
-    return out;
   }();
   return bytes[std::min(static_cast<std::size_t>(gpu), bytes.size() - 1)];
 }
@@ -61,9 +64,9 @@ std::size_t memory_bytes(int gpu) {
 thread_local int current_gpu = -1;
 
 DriverState::DriverState() {
-  const std::uint64_t count = number_in_environment("LAMINA_GPU_COUNT", 1);
-  for (int i = 0; i < emulated::kMostDevices && std::cmp_less(i, count); ++i)
-    gpus.push_back(std::make_unique<DriverDevice>(i));
+  const std::uint64_t count =
+      number_in_environment("LAMINA_GPU_COUNT", 1, {.min = 1, .max = emulated::kMostDevices});
+  for (int i = 0; std::cmp_less(i, count); ++i) gpus.push_back(std::make_unique<DriverDevice>(i));
 }
 
 DriverResult state() {

@@ -1,6 +1,7 @@
 #include "backends/cuda/emulation/grid.h"
 
 #include <array>
+#include <charconv>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -114,18 +115,29 @@ void wait_until_copies(int groups) { emulation::BlockThreads::current().wait_unt
 
 namespace emulation {
 
-std::uint64_t number_in_environment(const char* name, std::uint64_t otherwise) {
+std::uint64_t read_number(const char* name, std::string_view text, NumberLimits limits) {
+  std::uint64_t out = 0;
+  const auto [end, bad] = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (bad == std::errc() && end == text.data() + text.size() && limits.min <= out &&
+      out <= limits.max)
+    return out;
+  user_error(ExitCode::usage, name, "got '{}'; expected whole numbers from {} to {}", text,
+             limits.min, limits.max);
+}
+
+std::uint64_t number_in_environment(const char* name, std::uint64_t otherwise,
+                                    NumberLimits limits) {
   const char* text = std::getenv(name);
-  return text && *text ? std::strtoull(text, nullptr, 10) : otherwise;
+  return text && *text ? read_number(name, text, limits) : otherwise;
 }
 
 namespace {
 
 struct Settings {
-  std::uint64_t seed = number_in_environment("LAMINA_GPU_SEED", 1);
+  std::uint64_t seed = number_in_environment("LAMINA_GPU_SEED", 1, {});
   std::uint64_t num_launches = 0;
-  bool races = number_in_environment("LAMINA_GPU_RACES", 0) != 0;
-  int capability = static_cast<int>(number_in_environment("LAMINA_GPU_CAPABILITY", 90));
+  bool races = number_in_environment("LAMINA_GPU_RACES", 0, {0, 1}) != 0;
+  int capability = static_cast<int>(number_in_environment("LAMINA_GPU_CAPABILITY", 90, {80, 90}));
 };
 Settings& settings() {
   static Settings settings;

@@ -4,15 +4,24 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/cuda/gpu/emulated_thread.h"
 
 namespace lamina::cuda::emulation {
 
+struct NumberLimits {
+  std::uint64_t min = 0, max = std::numeric_limits<std::uint64_t>::max();
+};
+
 // Returns the number in an environment variable of tests, or `otherwise` if it is not set.
-std::uint64_t number_in_environment(const char* name, std::uint64_t otherwise);
+// Errors (exit 2): the value is no number within the limits.
+std::uint64_t number_in_environment(const char* name, std::uint64_t otherwise, NumberLimits limits);
+// Likewise for a part of the variable's value.
+std::uint64_t read_number(const char* name, std::string_view text, NumberLimits limits);
 
 // Limits of an H200. shared_bytes_of_block() may be lower.
 inline constexpr int kMostThreads = 1024;
