@@ -76,6 +76,17 @@ TEST(Explain, PartsOfDescribedGpusNeedOne) {
   }
 }
 
+TEST(Explain, TrainingHasNoDecodeState) {
+  const testing::TempDir folder;
+  const std::string run = folder.write("run.toml", tiny_run_file("out"));
+  const testing::Finished f = lamina_program({"explain", run, "--kv-dtype", "int8"});
+  EXPECT_EQ(f.code, 2);
+  EXPECT_EQ(f.err,
+            "error: --kv-dtype: has no effect on training, which has no decode state\n"
+            "  use --phase decode or --phase prefill\n");
+  EXPECT_EQ(lamina_program({"explain", run, "--phase", "decode", "--kv-dtype", "int8"}).code, 0);
+}
+
 TEST(Explain, MissingFileIsNamed) {
   const Finished result = lamina_program({"explain", "none.toml"});
   EXPECT_EQ(result.code, 2);

@@ -167,6 +167,23 @@ TEST(GenerationOptions, WarnOfPublishedIdsOutsideOfTheVocabulary) {
               Not(HasSubstr("outside the vocabulary")));
 }
 
+TEST(GenerationOptions, WarnOfEndTokensOutsideOfTheVocabulary) {
+  const PublishedModel model(R"({"do_sample": false, "eos_token_id": [2, 99999]})");
+  const Finished result = model.decode({"-n", "2"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.err, HasSubstr("the end token 99999 is outside the vocabulary of 149, so that "
+                                    "it ends no text"));
+}
+
+TEST(GenerationOptions, OfPlainTextAreRefusedWithJson) {
+  for (const char* option : {"--echo", "--raw"}) {
+    const Finished result = decode({"-n", "2", "--json", option});
+    EXPECT_EQ(result.code, 2) << option;
+    EXPECT_EQ(result.err, std::string("error: ") + option +
+                              ": has no effect with --json\n  remove one of them\n");
+  }
+}
+
 TEST(GenerationOptions, DefaultToTheModels) {
   const PublishedModel model(
       R"({"do_sample": true, "temperature": 0.6, "top_k": 20, "max_new_tokens": 5,

@@ -59,12 +59,16 @@ TEST(Profile, ChangesNoBitOfTraining) {
   expect_equal_tensors(folder, "with", "without");
 }
 
-TEST(Profile, SaysThatNoStepWasThere) {
+TEST(Profile, RefusesStepsThatTheRunDoesNotHave) {
   const TempDir folder;
   const Finished f = train_tiny(folder, "out", {"--profile", "steps=10:12"});
-  EXPECT_EQ(f.code, 0);
-  EXPECT_THAT(f.err, HasSubstr("no profile: none of the steps 10 to 12 ran"));
-  EXPECT_FALSE(std::filesystem::exists(folder / "out/profile.json"));
+  EXPECT_EQ(f.code, 2);
+  EXPECT_THAT(f.err, HasSubstr("--profile: got steps 10 to 12; the run has steps 1 to 4"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "out"));
+  ASSERT_EQ(train_tiny(folder, "out", {"--set", "train.steps=2"}).code, 0);
+  const Finished resumed = train_tiny(folder, "out", {"--profile", "steps=1:2"});
+  EXPECT_EQ(resumed.code, 2);
+  EXPECT_THAT(resumed.err, HasSubstr("--profile: got steps 1 to 2; the run has steps 3 to 4"));
 }
 
 TEST(Profile, StepsAreTwoNumbers) {

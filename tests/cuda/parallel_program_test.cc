@@ -36,7 +36,7 @@ class CudaParallelProgram : public ::testing::Test {
 TEST_F(CudaParallelProgram, TrainsOnTwoGpus) {
   const Finished f = run({"train", "run.toml", "--device", "cuda:0,1"});
   EXPECT_EQ(f.code, 0) << f.err;
-  EXPECT_THAT(f.err, HasSubstr("gpus    cuda, cuda:1: 2 rows of each step and a copy of the state "
+  EXPECT_THAT(f.err, HasSubstr("gpus    cuda:0,1: 2 rows of each step and a copy of the state "
                                "each"));
 }
 

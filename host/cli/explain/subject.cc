@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cli/generate/generation_options.h"
 #include "cli/shell/plugins.h"
 #include "cli/shell/units.h"
 #include "cli/shell/weight_choice.h"
@@ -54,6 +55,10 @@ Subject find_subject(const Arguments& a) {
                          {.compress_tokens = decoder::uncompressed_tokens}, model_overrides(a));
   }
   s.phase = a.has("phase") ? a.text("phase") : phase;
+  if (s.phase == "train" && a.has("kv-dtype"))
+    throw UserError(ExitCode::usage, {"--kv-dtype",
+                                      "has no effect on training, which has no decode state",
+                                      {"use --phase decode or --phase prefill"}});
   if (a.has("batch")) s.batch = a.integer("batch");
   if (a.has("tokens")) tokens = a.integer("tokens");
   if (a.has("dtype")) s.dtype = *parse_dtype(a.text("dtype"));
@@ -65,6 +70,7 @@ Subject find_subject(const Arguments& a) {
   // Decoding writes one token; --tokens is then the capacity of the state.
   s.tokens = s.phase == "decode" ? 1 : tokens;
   s.capacity = tokens;
+  if (s.phase != "train") warn_of_positions(*s.model, s.capacity);
   return s;
 }
 

@@ -36,6 +36,11 @@ int decode_prompt(const Arguments& a, const Device& device) {
   check_generation_options(a);
   if (a.has("logprobs") && !a.flag("json"))
     throw UserError(ExitCode::usage, {"decode", "--logprobs needs --json; add it", {}});
+  for (const char* name : {"echo", "raw"})
+    if (a.flag("json") && a.flag(name))
+      throw UserError(
+          ExitCode::usage,
+          {fmt::format("--{}", name), "has no effect with --json", {"remove one of them"}});
   const DType dtype = *parse_dtype(a.text("dtype"));
   // Before the prompt is read: without its tokens.
   const auto check_least_memory = [&](const decoder::Model& model) {

@@ -181,6 +181,14 @@ void check_vocabulary(const Arguments& a, std::int64_t vocab_size,
   }
 }
 
+// Without a token that it can produce, a text ends at its limit only.
+void warn_of_end_tokens(const model::Loaded& m, const std::vector<std::int32_t>& tokens) {
+  for (const std::int32_t id : tokens)
+    if (id >= m.model().vocab_size())
+      log::warning("{}: the end token {} is outside the vocabulary of {}, so that it ends no text",
+                   m.opened.directory, id, m.model().vocab_size());
+}
+
 // Applies the sampling defaults of a GGUF file. Sampling methods that lamina does not have are
 // replaced by --temp; without --temp they are an error.
 decode::GenerationConfig read_gguf_sampling(const Arguments& a, const std::string& path,
@@ -299,6 +307,7 @@ GenerateOptions read_generation_options(const Arguments& a, const model::Loaded&
   assign_given(a, out);
   check_vocabulary(a, m.model().vocab_size(), config, source, out);
   out.end_tokens = m.end_tokens();
+  warn_of_end_tokens(m, out.end_tokens);
   if (!with_beams) out.num_beams = 1;
   refuse_without_effect(a, out);
   show(a, out, config, source);

@@ -80,6 +80,7 @@ int train_run(const Arguments& arguments, const config::RunConfig& c, const Devi
               const std::vector<const Device*>& devices) {
   std::optional<std::pair<std::int64_t, std::int64_t>> steps;
   if (arguments.has("profile")) steps = parse_profiled_steps(arguments.text("profile"));
+  if (steps) check_profiled_steps(*steps, 0, c.train.steps);
   device.use_threads(arguments.globals.threads ? arguments.globals.threads : c.run.threads);
   check_train_memory(arguments, c, devices);
   const std::string& resume = arguments.text("resume");
@@ -93,6 +94,7 @@ int train_run(const Arguments& arguments, const config::RunConfig& c, const Devi
   train::Run run(c, model, resume, device.backend(),
                  {.between = end_if_asked, .workers = device::workers(device)},
                  std::move(training.inherited), devices.size() > 1 ? &group : nullptr);
+  if (steps) check_profiled_steps(*steps, run.loop().progress().step, c.train.steps);
   std::optional<model::TextSamples> samples;
   if (c.train.sample_every_steps > 0)
     samples.emplace(model::training_samples(c), model, run.tokenizer(), device.backend());
@@ -100,7 +102,7 @@ int train_run(const Arguments& arguments, const config::RunConfig& c, const Devi
   print_banner(model, c, run);
   if (devices.size() > 1)
     log::info("gpus    {}: {} rows of each step and a copy of the state each",
-              fmt::join(group.names, ", "),
+              arguments.text("device"),
               c.train.batch_size / static_cast<std::int64_t>(devices.size()));
   std::optional<TrainingProfile> profile;
   if (steps) profile.emplace(*steps, c.run.out, run.loop(), device);

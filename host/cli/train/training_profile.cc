@@ -32,6 +32,15 @@ std::pair<std::int64_t, std::int64_t> parse_profiled_steps(const std::string& te
                    {}});
 }
 
+void check_profiled_steps(std::pair<std::int64_t, std::int64_t> steps, std::int64_t done,
+                          std::int64_t last) {
+  if (steps.first <= last && steps.second > done) return;
+  throw UserError(ExitCode::usage, {"--profile",
+                                    fmt::format("got steps {} to {}; the run has steps {} to {}",
+                                                steps.first, steps.second, done + 1, last),
+                                    {"name steps of the run, or raise train.steps"}});
+}
+
 std::string kernel_table(const std::vector<inspect::KernelTime>& kernels, double read_bandwidth,
                          double peak_f32, double peak_bf16, double copy_bandwidth) {
   double total = 0;

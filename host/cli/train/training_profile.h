@@ -15,6 +15,10 @@ namespace lamina::cli {
 // First and last step of "steps=10:12". Throws UserError (exit 2) for other text.
 std::pair<std::int64_t, std::int64_t> parse_profiled_steps(const std::string& text);
 
+// Refuses steps if a run from step `done` + 1 to step `last` has none among them (exit 2).
+void check_profiled_steps(std::pair<std::int64_t, std::int64_t> steps, std::int64_t done,
+                          std::int64_t last);
+
 // Each kernel with its calls, time, share of the total, and its rate (operations for products, else
 // bytes) with the share of the machine's limit. Copies between host memory and the device run
 // beside the kernels: they have no share of the total, and their limit is `copy_bandwidth`. "" for
