@@ -131,10 +131,16 @@ ErrorText refusal(const Key& key, std::string_view name, Type type, const Value&
   if (got.size() > kMaxShown) got = got.substr(0, kMaxShown) + "...";
   std::string expected = expectation(key, type);
   const double* number = value.get_if<double>();
-  if (number && !std::isfinite(*number) && expected == with_article(Type::number))
+  const bool may_be_infinite =
+      (key.min && std::isinf(*key.min)) || (key.max && std::isinf(*key.max));
+  if (number && !std::isfinite(*number) && type == Type::number && !may_be_infinite)
     expected.insert(expected.find("number"), "finite ");
   ErrorText text{"", fmt::format("'{}' must be {}, got {}", name, expected, got), {}};
-  if (wrong_kind) text.what += fmt::format(" ({})", kind_of(value));
+  constexpr double kIntegers = 9223372036854775808.0;  // 2^63
+  if (number && type == Type::integer && std::isfinite(*number) && std::abs(*number) >= kIntegers)
+    text.what += ", which has more than 64 bits";
+  else if (wrong_kind)
+    text.what += fmt::format(" ({})", kind_of(value));
   if (number && type == Type::number && std::isfinite(*number) && within_limits(key, *number))
     text.what += fmt::format(", which is outside the range of float32; the {} magnitude is {:g}",
                              std::abs(*number) < 1 ? "least" : "largest",

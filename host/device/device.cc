@@ -83,9 +83,9 @@ const Device& open(std::string_view name) {
         ExitCode::usage,
         {"--device",
          fmt::format("got '{}'; expected auto, cpu, cuda or cuda:N, where N counts from 0", name),
-         {fmt::format(
-             "explain, plan and train --dry-run also take GPUs that are only described: cuda:{}",
-             fmt::join(described_gpus(), ", cuda:"))}});
+         {fmt::format("explain, plan, and train with --dry-run or --fit also take GPUs that are "
+                      "only described: cuda:{}",
+                      fmt::join(described_gpus(), ", cuda:"))}});
   const std::string_view wanted = name == "cuda:0" ? "cuda" : name;  // the first one
   if (const Device* known = find(wanted)) return *known;
   const auto colon = wanted.find(':');

@@ -73,7 +73,21 @@ TEST(CommandLine, NegativeValueIsNotAnOption) {
 
 TEST(CommandLine, NotANumberIsRefused) {
   EXPECT_USER_ERROR(parse({"Ada", "--temp", "nan"}), 2,
-                    "'--temp' must be a number, at least 0, got nan");
+                    "'--temp' must be a finite number, at least 0, got nan");
+}
+
+TEST(CommandLine, InfinityIsRefused) {
+  EXPECT_USER_ERROR(parse({"Ada", "--temp", "inf"}), 2,
+                    "'--temp' must be a finite number, at least 0, got inf");
+}
+
+TEST(CommandLine, IntegersHave64Bits) {
+  EXPECT_ERROR_SAYS(parse({"Ada", "--times", "18446744073709551615"}), 2,
+                    "got 18446744073709551615, which has more than 64 bits");
+}
+
+TEST(CommandLine, EmptyArgumentsAreRefused) {
+  EXPECT_ERROR_SAYS(parse({""}), 2, "must not be empty");
 }
 
 TEST(CommandLine, TextMayLookLikeANumberOrBeginWithADash) {

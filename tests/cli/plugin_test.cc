@@ -331,11 +331,13 @@ TEST(Faults, F34PluginsAreFoundWithoutProc) {
 
 TEST(PluginNew, RefusesNamesThatAreNoNamespace) {
   const TempDir folder;
-  for (const char* name : {"../up", "Upper", "1st", "a b", "class", "lamina", ""}) {
+  for (const char* name : {"../up", "Upper", "1st", "a b", "class", "lamina"}) {
     const Finished result = plugin(folder, {"new", name, "--dir", folder.path()});
     EXPECT_EQ(result.code, 2) << name;
     EXPECT_THAT(result.err, HasSubstr(fmt::format("plugin new: '{}' is ", name)));
   }
+  EXPECT_EQ(plugin(folder, {"new", "", "--dir", folder.path()}).err,
+            "error: NAME must not be empty\n");
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 

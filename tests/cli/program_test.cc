@@ -85,7 +85,7 @@ TEST(Program, MistakesOnTheCommandLineExitWith2AndNameTheRightForm) {
        "error: unknown option '--model'\n  give the model without --model: lamina quantize DIR\n"},
       {{"decode", "-m", "model", "-p", "x", "--device", "cuda:h100"},
        "error: --device: cuda:h100 is only described: it computes nothing\n  `lamina explain`, "
-       "`lamina plan` and `lamina train --dry-run` take it\n"},
+       "`lamina plan`, and `lamina train` with --dry-run or --fit take it\n"},
       {{"decode", "-m", "model", "--quantize", "int4", "--target-bits", "5"},
        "error: unknown option '--target-bits'\n  only `lamina quantize` has it, which writes a "
        "model "
@@ -130,7 +130,7 @@ TEST(Program, NumbersAreStrictAndShowTheirLimits) {
       {"+5", "\"+5\" (a string)"},
       {"1e3", "1e3 (a number)"},
       {"0x10", "\"0x10\" (a string)"},
-      {"99999999999999999999", "99999999999999999999 (a number)"},
+      {"99999999999999999999", "99999999999999999999, which has more than 64 bits"},
       {" 5", "\" 5\" (a string)"},
       {"1,5", "\"1,5\" (a string)"}};
   for (const auto& [typed, shown] : cases) {

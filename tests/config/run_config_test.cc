@@ -153,7 +153,7 @@ TEST_F(RunFile, WrongValuesAreRefusedInWords) {
        "run.toml:7: 'train.dtype' must be \"float32\" or \"bfloat16\", got \"bfloat61\"\n"
        "  did you mean \"bfloat16\"?"},
       {"[train]\ndtype = 16", "must be \"float32\" or \"bfloat16\", got 16 (an integer)"},
-      {"[optimizer]\nlr = nan", "'optimizer.lr' must be a number, greater than 0, got nan"},
+      {"[optimizer]\nlr = nan", "'optimizer.lr' must be a finite number, greater than 0, got nan"},
       {"[optimizer]\nlr = -inf", "got -inf"},
       {"[optimizer]\nlr = -0.0", "must be a number, greater than 0, got -0.0"},
       {"[optimizer]\nname = 2024-01-01",

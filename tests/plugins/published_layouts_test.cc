@@ -401,10 +401,10 @@ TEST(InfiniteNumbers, AreReadInKeysThatNothingReads) {
 
 TEST(InfiniteNumbers, AreRefusedByNameElsewhere) {
   EXPECT_NE(refusal("llama", R"(, "rope_theta": Infinity)")
-                .find("'rope_theta' must be a number, greater than 0, got inf"),
+                .find("'rope_theta' must be a finite number, greater than 0, got inf"),
             std::string::npos);
   EXPECT_NE(refusal("llama", R"(, "rms_norm_eps": {"__float__": "NaN"})")
-                .find("'rms_norm_eps' must be a number, greater than 0, got nan"),
+                .find("'rms_norm_eps' must be a finite number, greater than 0, got nan"),
             std::string::npos);
   EXPECT_NE(refusal("llama", R"(, "head_dim": -Infinity)").find("'head_dim' must be"),
             std::string::npos);

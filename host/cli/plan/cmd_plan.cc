@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cli/generate/generation_options.h"
 #include "cli/plan/report.h"
 #include "cli/shell/command.h"
 #include "cli/shell/plugins.h"
@@ -53,6 +54,7 @@ int run_plan(const Arguments& a, const Device& device) {
   if (a.has("context")) options.tokens = a.integer("context");
   if (a.has("dtype")) options.dtype = *parse_dtype(a.text("dtype"));
   model->check_length(options.tokens, a.has("context") ? "--context" : "data.sequence_length");
+  if (a.has("context")) warn_of_positions(*model, options.tokens);
   model::set_storage(opened, weight_choice(a), options.dtype);
   inspect::ModelPlan plan = inspect::plan_model(*model, options, device.backend());
   const std::string& name = a.positionals[0];
@@ -67,7 +69,8 @@ int run_plan(const Arguments& a, const Device& device) {
   }
   print(plan_text(name, plan, device));
   if (!need.empty())
-    print("\nmemory of the device for decoding\n  " + need_text(need, device) + "\n");
+    print(fmt::format("\nmemory of the device for decoding\n  {}{}\n", need_text(need, device),
+                      fits(need, device) ? "" : ": too little"));
   return 0;
 }
 

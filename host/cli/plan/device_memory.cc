@@ -80,13 +80,17 @@ std::string need_text(const MemoryNeed& need, const device::Device& device) {
                      size_text(device.available_memory()), device.name());
 }
 
+bool fits(const MemoryNeed& need, const device::Device& device) {
+  return total(need) <= device.available_memory();
+}
+
 bool has_own_memory(const device::Device& device) {
   return !device.backend().reaches(MemoryKind::host);
 }
 
 void check_memory(const MemoryNeed& need, const device::Device& device, const std::string& where,
                   const std::string& advice, WeightsAre weights) {
-  if (!has_own_memory(device) || total(need) <= device.available_memory()) return;
+  if (!has_own_memory(device) || fits(need, device)) return;
   ErrorText text{
       where,
       fmt::format("needs {}, and {} of the memory of {} are free", size_text(total(need)),

@@ -24,6 +24,8 @@ MemoryNeed train_host_need(const inspect::TrainPlan& plan);
 // "weights 1.2 GiB, state 512 MiB: 1.7 GiB of 15.1 GiB free on cuda (16 GiB)"
 std::string need_text(const MemoryNeed& need, const device::Device& device);
 
+bool fits(const MemoryNeed& need, const device::Device& device);
+
 // True for a device with separate memory; the CPU's is shared with the files and other programs,
 // and is not planned.
 bool has_own_memory(const device::Device& device);

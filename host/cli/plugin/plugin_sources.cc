@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <regex>
 #include <system_error>
@@ -13,6 +14,7 @@
 #include "core/program_path.h"
 #include "core/read_file.h"
 #include "core/suggest.h"
+#include "core/system_error.h"
 
 namespace lamina::cli {
 namespace {
@@ -71,12 +73,14 @@ fs::path sources_of(const std::string& plugin) {
 
 void write_file(const fs::path& file, const std::string& text) {
   std::ofstream out(file, std::ios::binary);
+  errno = 0;
   out << text;
   out.close();
   if (!out)
-    throw UserError(
-        ExitCode::checkpoint,
-        {file.string(), "cannot be written", {"check the disk and the folder's permissions"}});
+    throw UserError(ExitCode::checkpoint,
+                    {file.string(),
+                     fmt::format("cannot be written: {}", system_error_text(errno)),
+                     {"check the disk and the folder's permissions"}});
 }
 
 // Copies the files below `from`; `change` rewrites the path and the text of a file.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <charconv>
+#include <set>
 
 #include "cli/shell/commands.h"
 #include "cli/shell/help.h"
@@ -105,6 +106,28 @@ std::string beginning_of(std::string_view typed, const std::vector<std::string>&
   return best;
 }
 
+// Returns the option that has all words of the typed one, if there is one only: "--max-new-tokens"
+// for "--max-tokens".
+std::string with_all_words(std::string_view typed, const std::vector<std::string>& options) {
+  const auto words_of = [](std::string_view name) {
+    std::set<std::string, std::less<>> out;
+    for (std::size_t begin = name.find_first_not_of('-'); begin < name.size();) {
+      const std::size_t end = std::min(name.find('-', begin), name.size());
+      out.emplace(name.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    return out;
+  };
+  const auto wanted = words_of(typed);
+  std::string only;
+  for (const std::string& option : options) {
+    if (wanted.size() < 2 || !std::ranges::includes(words_of(option), wanted)) continue;
+    if (!only.empty()) return "";
+    only = option;
+  }
+  return only;
+}
+
 }  // namespace
 
 std::variant<Value, ErrorText> check_option(const Option& option, const std::string& shown,
@@ -117,7 +140,8 @@ void refuse_option(const std::vector<Option>& options, const std::string& word,
                    const std::string& advice) {
   const std::string typed = word.substr(0, word.find('='));
   const std::vector<std::string> known = option_words(options);
-  std::string nearest = nearest_name(typed, known);
+  std::string nearest = with_all_words(typed, known);
+  if (nearest.empty()) nearest = nearest_name(typed, known);
   if (nearest.empty()) nearest = beginning_of(typed, known);
   refuse_usage(fmt::format("unknown option '{}'", printable(typed)),
                {!advice.empty()   ? advice
@@ -242,7 +266,12 @@ class CommandLine {
   }
 
   void add_positional(const po::option& option) {
-    for (const std::string& value : option.value) out_.positionals.push_back(value);
+    for (const std::string& value : option.value) {
+      const std::size_t index = std::min(out_.positionals.size() + 1, command_.positionals.size());
+      if (value.empty() && index > 0)
+        refuse_usage(fmt::format("{} must not be empty", command_.positionals[index - 1].name), {});
+      out_.positionals.push_back(value);
+    }
   }
 
   void add_option(const po::option& parsed) {
@@ -251,6 +280,9 @@ class CommandLine {
     std::vector<Value>& values = out_.values_[option->key.name];
     if (!values.empty() && !option->repeatable)
       refuse_usage(fmt::format("option '{}' is given twice", shown(*option)), {"keep one"});
+    if (option->key.name == "model" && parsed.value.at(0).empty())
+      refuse_usage(fmt::format("'{}' must not be empty", shown(*option)),
+                   {"give the path of a model"});
     if (takes_value(*option))
       values.push_back(checked_value(*option, parsed.value.at(0)));
     else
@@ -260,8 +292,10 @@ class CommandLine {
   void check_options() const {
     for (const Option& option : options_)
       if (option.key.required && !out_.values_.contains(option.key.name))
-        refuse_usage(fmt::format("missing option '{} {}'", shown(option), option.value),
-                     {usage_line(command_), fmt::format("see `lamina {} --help`", command_.name)});
+        refuse_usage(
+            fmt::format("missing option '{} {}'{}", shown(option), option.value,
+                        option.short_name ? fmt::format(", or -{}", option.short_name) : ""),
+            {usage_line(command_), fmt::format("see `lamina {} --help`", command_.name)});
   }
 
   void check_positionals() {

@@ -87,10 +87,11 @@ Option device_option() {
 
 void require_computing(const Device& device) {
   if (!device.computes())
-    throw UserError(ExitCode::usage,
-                    {"--device",
-                     fmt::format("{} is only described: it computes nothing", device.name()),
-                     {"`lamina explain`, `lamina plan` and `lamina train --dry-run` take it"}});
+    throw UserError(
+        ExitCode::usage,
+        {"--device",
+         fmt::format("{} is only described: it computes nothing", device.name()),
+         {"`lamina explain`, `lamina plan`, and `lamina train` with --dry-run or --fit take it"}});
 }
 
 std::string adapter_path(const Arguments& a) { return a.has("adapter") ? a.text("adapter") : ""; }

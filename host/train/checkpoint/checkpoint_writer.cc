@@ -29,7 +29,7 @@ CheckpointWriter::~CheckpointWriter() {
   if (!busy()) return;
   thread_.join();
   // Training ended by another error, so no caller takes this result.
-  if (result_->error) log::warning("no checkpoint of step {}: its writing failed, too", step_);
+  if (result_->error) log::warning("the checkpoint of step {} could not be written", step_);
 }
 
 void CheckpointWriter::start(const std::string& path, const CheckpointContents& contents,

@@ -45,9 +45,11 @@ void check_vocabulary(const text::Tokenizer& tokenizer, const decoder::Model& mo
       {"model.vocab_size",
        fmt::format("is {}; the tokenizer has {} ids", model.vocab_size(), tokenizer.vocab_size()),
        {model.config().describe("vocab_size"),
-        run.train.from.empty() ? "raise it to at least that"
-                               : "raise it to at least that, and name the new rows: train.fresh = "
-                                 "[\"embed.weight\"]"}});
+        run.train.from.empty()
+            ? "raise it to at least that"
+            : fmt::format("raise it to at least that, and name the new rows: train.fresh = "
+                          "[\"embed.weight\"{}]",
+                          model.parameters().find("head.weight") < 0 ? "" : ", \"head.weight\"")}});
 }
 
 std::shared_ptr<const Task> task_of(const config::RunConfig& run) {

@@ -116,9 +116,13 @@ std::string newest_checkpoint(const std::string& path) {
 
 std::string resolve_model_directory(const std::string& named) {
   std::string path = resolve_best(named);
-  if (!fs::exists(path))
-    throw UserError(ExitCode::checkpoint,
-                    {path, fmt::format("no such file or directory; {}", kModelPlaces), {}});
+  if (!fs::exists(path)) {
+    ErrorText text{path, fmt::format("no such file or directory; {}", kModelPlaces), {}};
+    const bool is_relative = !path.starts_with('/') && !path.starts_with('.');
+    if (is_relative && std::ranges::count(path, '/') == 1)  // "org/name", as on the Hub
+      text.notes = {"lamina downloads no models: give the directory of a downloaded one"};
+    throw UserError(ExitCode::checkpoint, std::move(text));
+  }
   if (!fs::is_directory(path))
     throw UserError(ExitCode::checkpoint,
                     {path, fmt::format("is not a directory; {}", kModelPlaces), {}});
