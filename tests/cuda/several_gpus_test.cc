@@ -55,6 +55,20 @@ TEST_F(SeveralGpus, EachComputesInItsThread) {
   EXPECT_EQ(results[0], results[1]);
 }
 
+// New GPUs may have the addresses of removed ones, in another order.
+TEST(RemovedGpus, LeaveNoFunctions) {
+  const Array x = array(floats(64), std::vector<double>(64, 0.25));
+  for (const int count : {4, 2, 5, 3, 8, 2, 6, 4, 7, 2}) {
+    cuda::emulation::set_num_gpus(count);
+    for (int i = 0; i < count; ++i) {
+      const auto gpu = cuda::emulation::open_emulated_gpu(i);
+      Program program(silu_graph(), *gpu);
+      EXPECT_EQ(run(program, *gpu, {x}).size(), 1u) << i;
+    }
+    cuda::emulation::set_num_gpus(1);
+  }
+}
+
 TEST_F(SeveralGpus, MemoryIsCountedForEach) {
   const auto free_bytes = [&](int i) {
     auto& context = static_cast<cuda::CudaContext&>(gpu(i).context());

@@ -35,6 +35,9 @@ void set_num_gpus(int count) {
   const std::lock_guard lock(driver.mutex);
   while (std::ssize(driver.gpus) < count)
     driver.gpus.push_back(std::make_unique<DriverDevice>(static_cast<int>(driver.gpus.size())));
+  // A later GPU may have the address of a removed one, and must not find its functions.
+  std::erase_if(driver.functions,
+                [&](const auto& function) { return function.second->gpu >= count; });
   driver.gpus.resize(static_cast<std::size_t>(count));
 }
 
