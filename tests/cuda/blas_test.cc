@@ -1,6 +1,8 @@
 // Products by cuBLASLt, on its double; and the double.
 #include "backends/cuda/emulation/blas.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -301,6 +303,19 @@ TEST(BlasChoices, AFolderThatCannotBeWrittenIsNoError) {
   const TempDir folder;
   folder.write("taken", "");
   EXPECT_EQ(searches_with(folder / "taken"), 2);
+}
+
+TEST(BlasChoices, WorkDoesNotWaitForAStoppedProcess) {
+  const TempDir folder;
+  searches_with(folder / "");
+  const int held = open(only_file_in(folder / "").c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(flock(held, LOCK_EX), 0);
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(searches_with(folder / ""), 2);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("another process has locked it"), said.npos) << said;
+  close(held);
+  EXPECT_EQ(searches_with(folder / ""), 0);
 }
 
 TEST(BlasChoices, ProcessesAddAtTheSameTime) {

@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 #include <vector>
 
 #include "core/log.h"
@@ -50,18 +52,28 @@ std::string bytes_of(const ProblemKey& problem, const AlgorithmChoice& choice) {
   return out;
 }
 
-// A file that is locked for this process, or -1.
+// A file that is locked for this process. Others hold the lock for one read or write, unless they
+// are stopped; work never waits for them longer than kLongestWait.
 class LockedFile {
  public:
   LockedFile(const std::string& path, int flags)
       : file_(open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0644)) {
-    if (file_ >= 0 && flock(file_, LOCK_EX) != 0) shut();
+    if (file_ < 0)
+      error_ = std::strerror(errno);
+    else if (!lock())
+      shut();
   }
-  ~LockedFile() { shut(); }
+  ~LockedFile() {
+    // A child process may have the file, too, and would keep the lock.
+    if (file_ >= 0) flock(file_, LOCK_UN);
+    shut();
+  }
   LockedFile(const LockedFile&) = delete;
   LockedFile& operator=(const LockedFile&) = delete;
 
   explicit operator bool() const { return file_ >= 0; }
+  // Says why the file is not locked.
+  const std::string& error() const { return error_; }
   // Returns the contents, at most kMostBytes.
   std::string read() const {
     std::string out(std::min(size(), kMostBytes), '\0');
@@ -80,11 +92,28 @@ class LockedFile {
   bool cut(std::size_t size) const { return ftruncate(file_, static_cast<off_t>(size)) == 0; }
 
  private:
+  bool lock() {
+    constexpr std::chrono::milliseconds kLongestWait{1000}, kPause{10};
+    const auto end = std::chrono::steady_clock::now() + kLongestWait;
+    while (flock(file_, LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK && errno != EINTR) {
+        error_ = std::strerror(errno);
+        return false;
+      }
+      if (std::chrono::steady_clock::now() > end) {
+        error_ = "another process has locked it";
+        return false;
+      }
+      std::this_thread::sleep_for(kPause);
+    }
+    return true;
+  }
   void shut() {
     if (file_ >= 0) close(file_);
     file_ = -1;
   }
   int file_;
+  std::string error_;
 };
 
 // Adds the records of a file to `choices`. Returns false if one is damaged.
@@ -127,7 +156,7 @@ void ChoiceFile::read() {
   std::error_code error;
   if (!fs::exists(path_, error)) return;
   const LockedFile file(path_, O_RDWR);
-  if (!file) return give_up(std::strerror(errno));
+  if (!file) return give_up(file.error());
   if (read_records(file.read(), head_, choices_)) return;
   log::warning("{} is damaged; {} of its choices are used, the others are made again", path_,
                choices_.size());
@@ -142,7 +171,7 @@ void ChoiceFile::add(const ProblemKey& problem, const AlgorithmChoice& choice) {
   std::error_code error;
   fs::create_directories(folder_, error);
   const LockedFile file(path_, O_RDWR | O_CREAT);
-  if (!file) return give_up(std::strerror(errno));
+  if (!file) return give_up(file.error());
   std::size_t size = file.size();
   if (size < head_.size()) size = 0;
   // A process was killed while it wrote: its half of a record is overwritten.
