@@ -35,10 +35,12 @@ std::pair<std::int64_t, std::int64_t> parse_profiled_steps(const std::string& te
 void check_profiled_steps(std::pair<std::int64_t, std::int64_t> steps, std::int64_t done,
                           std::int64_t last) {
   if (steps.first <= last && steps.second > done) return;
-  throw UserError(ExitCode::usage, {"--profile",
-                                    fmt::format("got steps {} to {}; the run has steps {} to {}",
-                                                steps.first, steps.second, done + 1, last),
-                                    {"name steps of the run, or raise train.steps"}});
+  const std::string left = done < last ? fmt::format("the run has steps {} to {}", done + 1, last)
+                                       : fmt::format("the run has done all {} steps", last);
+  throw UserError(ExitCode::usage,
+                  {"--profile",
+                   fmt::format("got steps {} to {}; {}", steps.first, steps.second, left),
+                   {"name steps of the run, or raise train.steps"}});
 }
 
 std::string kernel_table(const std::vector<inspect::KernelTime>& kernels, double read_bandwidth,
