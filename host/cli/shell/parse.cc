@@ -69,7 +69,8 @@ const Command* find_command(const std::vector<Command>& commands, const std::str
   std::string nearest = nearest_name(typed, known);
   std::string note = nearest.empty() ? "see `lamina --help`"
                                      : fmt::format("did you mean `lamina {}{}`?", prefix, nearest);
-  if (typed == "version") note = "did you mean `lamina --version`?";
+  if (prefix.empty() && find_option(global_options(), "--" + typed))
+    note = fmt::format("did you mean `lamina --{}`?", typed);
   if (nearest.empty() && !prefix.empty())
     note = fmt::format("there are: {}", fmt::join(known, ", "));
   refuse_usage(fmt::format("unknown command '{}{}'", prefix, printable(typed)), {note});

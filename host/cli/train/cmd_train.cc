@@ -80,6 +80,7 @@ int train_run(const Arguments& arguments, const config::RunConfig& c, const Devi
               const std::vector<const Device*>& devices) {
   std::optional<std::pair<std::int64_t, std::int64_t>> steps;
   if (arguments.has("profile")) steps = parse_profiled_steps(arguments.text("profile"));
+  // Before anything is opened, and again when it is known where the run continues.
   if (steps) check_profiled_steps(*steps, 0, c.train.steps);
   device.use_threads(arguments.globals.threads ? arguments.globals.threads : c.run.threads);
   check_train_memory(arguments, c, devices);

@@ -43,12 +43,11 @@ void do_work(int gpu, const std::function<void()>& work) {
 
 }  // namespace
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 50;
-
 std::size_t memory_bytes(int gpu) {
   static const std::vector<std::size_t> bytes = [] {
     std::vector<std::size_t> out;
     constexpr const char* kVariable = "LAMINA_GPU_MEMORY";
+    constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 50;
     const char* const text = std::getenv(kVariable);
     if (!text || !*text) return std::vector{std::size_t{1} << 30};
     for (std::string_view rest = text;;) {
