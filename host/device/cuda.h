@@ -9,6 +9,7 @@
 
 #include "backends/cuda/nccl/communicator.h"
 #include "backends/cuda/nccl/open.h"
+#include "backends/cuda/timeout.h"
 #include "device/cpu.h"
 
 namespace lamina::device {
@@ -16,7 +17,7 @@ namespace lamina::device {
 // How several GPUs are connected.
 struct GpuConnection {
   cuda::nccl::OpenNccl open_nccl = cuda::nccl::system_api;
-  std::chrono::milliseconds time_limit = cuda::nccl::kTimeLimit;
+  std::chrono::milliseconds time_limit = cuda::gpu_timeout();  // of collectives
 };
 
 // The threads of the host are as on a CPU.

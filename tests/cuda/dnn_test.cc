@@ -347,7 +347,7 @@ TEST(CudnnAttention, OneThatHangsIsNamed) {
     program.run(from, to, *arena);
     cuda::emulation::fail_later(cuda::emulation::FaultPlace::hang, 0);
     EXPECT_ERROR_SAYS(program.run(from, to, *arena), ExitCode::memory,
-                      "cuda: the kernel cudnn attention does not end: no progress for 0 s");
+                      "cuda: the kernel cudnn attention does not end: no progress for 0.5 s");
   }
   cuda::emulation::reset_gpu();
 }

@@ -83,8 +83,12 @@ TEST(GpuErrors, AHungKernelIsNamed) {
     const auto memory = gpu->allocate(64);
     cuda::emulation::fail_later(FaultPlace::hang, 0);
     launch_on(*gpu, {{memory->address()}, {memory->address() + 32}});
+    ::testing::internal::CaptureStderr();
     EXPECT_ERROR_SAYS(gpu->context().queue().finish(), ExitCode::memory,
-                      "cuda: the kernel test_errors_copy does not end: no progress for 0 s");
+                      "cuda: the kernel test_errors_copy does not end: no progress for 0.5 s");
+    EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+              "warning: cuda: the kernel test_errors_copy has not ended for 0.05 s; the program "
+              "gives up after 0.5 s; LAMINA_GPU_TIMEOUT sets the limit\n");
     EXPECT_ERROR_SAYS(gpu->allocate(4), ExitCode::memory, "cuda: the kernel test_errors_copy does");
   }
   cuda::emulation::reset_gpu();
@@ -163,7 +167,7 @@ TEST(GpuErrors, AnAllocationWhoseFillHangsSaysSo) {
   static_cast<cuda::CudaContext&>(gpu->context()).set_patience(std::chrono::milliseconds(500));
   cuda::emulation::fail_later(FaultPlace::hang, 0);
   EXPECT_ERROR_SAYS(gpu->allocate(4), ExitCode::memory,
-                    "cuda: a copy or a fill does not end: no progress for 0 s");
+                    "cuda: a copy or a fill does not end: no progress for 0.5 s");
   cuda::emulation::reset_gpu();
 }
 

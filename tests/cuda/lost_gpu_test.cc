@@ -1,8 +1,12 @@
 // A GPU that fails during training: exit code 7, and nothing of the run is lost.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <optional>
+
 #include "backends/cuda/context.h"
 #include "cuda/gpu.h"
+#include "cuda/slow_driver.h"
 #include "io/weight_files.h"
 #include "support/expect_error.h"
 #include "support/published_model.h"
@@ -76,6 +80,39 @@ TEST(CudaHang, TrainingContinuesFromItsLastCheckpoint) {
   static_cast<cuda::CudaContext&>(gpu->context()).set_patience(std::chrono::seconds(5));
   expect_resumption(*gpu, {"Hang", FaultPlace::hang, DriverResult::launch_timeout,
                            "does not end: no progress for 5 s"});
+}
+
+// The process of the run, which a death test starts, ends in the call.
+TEST(CudaHang, ACallThatDoesNotReturnKeepsTheLastCheckpoint) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  constexpr const char* kFileOfParent = "FILE_OF_HUNG_RUN";
+  const char* const of_parent = std::getenv(kFileOfParent);
+  std::optional<TempDir> folder;
+  std::string file;
+  if (of_parent) {
+    file = of_parent;
+  } else {
+    folder.emplace().write("text.txt", text_of_words(40));
+    file = write_run(*folder, "hung");
+    setenv(kFileOfParent, file.c_str(), 1);
+  }
+  const auto train = [&] {
+    const std::unique_ptr<Backend> gpu = open_gpu_of_slow_driver();
+    RunOfFile run(file, {}, *gpu);
+    train::LoopEvents events;
+    events.step = [&](const train::LoopEvents::Step& done) {
+      if (done.step != 5) return;
+      cuda::watch_calls(std::chrono::seconds(1));
+      allocation_delay = std::chrono::hours(1);
+      gpu->allocate(4);
+    };
+    run.run->loop().run(events);
+  };
+  EXPECT_EXIT(train(), ::testing::ExitedWithCode(7), "cuMemAlloc_v2 does not return on GPU 0");
+  unsetenv(kFileOfParent);
+  RunOfFile again(file, {}, emulated_gpu());
+  EXPECT_EQ(again.run->loop().progress().step, 4);
+  EXPECT_EQ(again.train().progress.step, 6);
 }
 
 TEST(CudaMemory, TrainingThatFindsTooLittleEndsBeforeItsFirstStep) {

@@ -165,10 +165,14 @@ TEST_F(NcclOfTwo, MemoryOfAnotherGpuIsReported) {
 
 TEST_F(NcclOfTwo, ARankThatDoesNotComeIsNamedWithTheCollective) {
   connect(2, milliseconds(100));
+  ::testing::internal::CaptureStderr();
   const auto errors = on_ranks([&](Communicator& rank) {
     if (rank.rank() == 0) reduce(rank);
     rank.finish();
   });
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "warning: cuda: rank 1 (cuda:1) did not come to all_reduce 1 of 32 bytes within 0.01 "
+            "s; the program gives up after 0.1 s; LAMINA_GPU_TIMEOUT sets the limit\n");
   EXPECT_EQ(errors[0], "rank 1 (cuda:1) did not come to all_reduce 1 of 32 bytes within 0.1 s");
 }
 

@@ -25,6 +25,7 @@ Finished decode_on(const std::string& device, const std::string& driver,
   if (driver != "none")
     surroundings.environment = {"LD_LIBRARY_PATH=" LAMINA_BUILD_DIR "/tests/fake_driver",
                                 "FAKE_DRIVER=" + driver};
+  if (driver == "hung") surroundings.environment.emplace_back("LAMINA_GPU_TIMEOUT=1");
   return run_process({program, "decode", "-m", LAMINA_SOURCE_DIR "/configs", "--ids", "1,2", "-n",
                       "1", "--device", device, "--stats"},
                      surroundings);
@@ -57,6 +58,15 @@ TEST(CudaProgram, AProgramWithoutKernelsSaysSo) {
 
 TEST(CudaProgram, ADriverThatIsNewerThanThisProgramIsUsed) {
   expect_refusal("cuda", "new", "error: --device: cuda cannot be used: cannot open the kernels: ");
+}
+
+TEST(CudaProgram, ADriverThatDoesNotReturnIsNamed) {
+  const Finished run = decode_on("cuda", "hung");
+  EXPECT_EQ(run.code, 7) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("warning: cuda: cuInit does not return: no answer for 0.1 s; the "
+                                 "program gives up after 1 s"));
+  EXPECT_THAT(run.err, HasSubstr("error: cuda: cuInit does not return: no answer for 1 s\n"));
+  EXPECT_THAT(run.err, HasSubstr("the process ends at once; the last checkpoint stays"));
 }
 
 // Expects that the program refuses kernels of fake_driver/kernels.cc.

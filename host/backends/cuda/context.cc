@@ -1,36 +1,19 @@
 #include "backends/cuda/context.h"
 
 #include <array>
-#include <charconv>
 #include <cstdlib>
-#include <cstring>
 
 #include "backends/cuda/custom/plugin_modules.h"
 #include "backends/cuda/driver/open.h"
+#include "backends/cuda/driver/watched_calls.h"
 #include "backends/cuda/queue.h"
+#include "backends/cuda/timeout.h"
 #include "core/error.h"
 
 namespace lamina::cuda {
 namespace {
 
 constexpr int kOldestCapability = 8;  // PTX of the kernels, bf16 tensor cores
-
-// More than any kernel and any wait behind other processes on the GPU takes.
-constexpr int kPatienceSeconds = 600;
-
-std::chrono::seconds patience_in_environment() {
-  const char* const text = std::getenv("LAMINA_GPU_TIMEOUT");
-  if (!text || !*text) return std::chrono::seconds(kPatienceSeconds);
-  int seconds = 0;
-  const char* const end = text + std::strlen(text);
-  const auto [stop, bad] = std::from_chars(text, end, seconds);
-  if (bad != std::errc() || stop != end || seconds < 0)
-    throw UserError(ExitCode::usage,
-                    {"LAMINA_GPU_TIMEOUT",
-                     fmt::format("got '{}'; expected seconds, or 0 for no limit", text),
-                     {}});
-  return std::chrono::seconds(seconds);
-}
 
 // Events in a capture only order work: they have no time, and a new origin would need calls that a
 // capture does not allow.
@@ -50,7 +33,9 @@ thread_local bool capturing_here = false;
 
 CudaContext::CudaContext(const DriverApi& api, std::span<const ModuleImage> images,
                          const Libraries& libraries, int ordinal, const std::string& cache)
-    : api_(api), libraries_(libraries), cache_(cache), patience_(patience_in_environment()) {
+    : api_(api), ordinal_(ordinal), libraries_(libraries), cache_(cache), patience_(gpu_timeout()) {
+  watch_calls(patience_);
+  set_gpu_of_calls(ordinal);
   const DriverResult started = api.init(0);  // does nothing if it has been started
   if (started == DriverResult::no_device) throw_no_gpu(ordinal, 0);
   check(api, started, "starting the driver");
@@ -183,11 +168,14 @@ dnn::DnnLibrary& CudaContext::dnn() {
 
 void CudaContext::enter() const {
   if (gave_up_) throw DeviceError(ExitCode::memory, *hang_);
+  set_gpu_of_calls(ordinal_);
   check(api_, api_.set_context(handle_), "using the GPU");
 }
 
 bool CudaContext::try_enter() const noexcept {
-  return !gave_up_ && api_.set_context(handle_) == DriverResult::success;
+  if (gave_up_) return false;
+  set_gpu_of_calls(ordinal_);
+  return api_.set_context(handle_) == DriverResult::success;
 }
 
 bool CudaContext::try_finish() noexcept {

@@ -90,6 +90,7 @@ class CudaContext final : public Context {
   void find_seconds(TimeOrigin& origin);
 
   const DriverApi& api_;
+  int ordinal_;
   DeviceId device_ = 0;
   ContextHandle handle_ = nullptr;
   GpuProgress progress_{*this};

@@ -3,14 +3,18 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "backends/cuda/context.h"
+#include "backends/cuda/timeout.h"
 #include "core/error.h"
+#include "core/log.h"
+#include "core/waiting_time.h"
 
 namespace lamina::cuda {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = WaitingTime::Clock;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
@@ -19,6 +23,8 @@ void pause_after(Clock::duration waited) {
   if (waited < milliseconds(2)) return std::this_thread::yield();
   std::this_thread::sleep_for(waited < milliseconds(20) ? microseconds(20) : microseconds(200));
 }
+
+double seconds_of(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
 }  // namespace
 
@@ -38,34 +44,35 @@ std::vector<std::shared_ptr<QueueProgress>> GpuProgress::queues() {
 
 void GpuProgress::wait(EventHandle event) {
   const DriverApi& api = context_.api();
-  const Clock::duration limit = context_.patience();
-  const Clock::time_point begin = Clock::now();
-  Clock::time_point moved = begin;
-  bool groups_end = false;
+  const Clock::duration limit = context_.patience(), report = time_to_report(limit);
+  WaitingTime waiting;  // since the last progress
+  bool groups_end = false, reported = false;
   for (;;) {
     const DriverResult result = api.query_event(event);
     if (result != DriverResult::not_ready) return check(api, result, "waiting for work");
-    const Clock::time_point now = Clock::now();
-    if (limit > Clock::duration::zero() && now - moved > limit / 2) {
+    const Clock::duration waited = waiting.look();
+    if (waited > report) {
       bool advanced = false;
       for (const auto& queue : queues()) advanced |= queue->advance();
       if (advanced) {
-        moved = now;
+        waiting = WaitingTime();
         groups_end = false;
       } else if (!groups_end) {
         // Otherwise kernels that have ended could be named.
         for (const auto& queue : queues()) queue->end_group();
         groups_end = true;
-      } else if (now - moved > limit) {
+      } else if (limit > Clock::duration::zero() && waited > limit) {
         break;
+      } else if (!std::exchange(reported, true)) {
+        log::warning("cuda: {} has not ended for {:g} s; {}", unfinished(), seconds_of(report),
+                     text_of_limit(limit));
       }
     }
-    pause_after(now - begin);
+    pause_after(waited);
   }
   context_.give_up(
       {"cuda",
-       fmt::format("{} does not end: no progress for {} s", unfinished(),
-                   std::chrono::duration_cast<std::chrono::seconds>(limit).count()),
+       fmt::format("{} does not end: no progress for {:g} s", unfinished(), seconds_of(limit)),
        {"the GPU is not used any more; a training run continues from its last checkpoint",
         "LAMINA_GPU_TIMEOUT sets the limit in seconds; 0: none"}});
 }

@@ -4,7 +4,6 @@
 
 #include "core/end_process.h"
 #include "core/error.h"
-#include "core/log.h"
 
 namespace lamina::train {
 namespace {
@@ -81,17 +80,13 @@ void RankThreads::run(const std::function<void(int)>& work) {
 }
 
 void RankThreads::give_up() {
-  auto code = ExitCode::communication;
   try {
     std::rethrow_exception(error_);
   } catch (const Error& e) {
-    code = e.code();
-    log::write(log::Level::error, e.what());
+    end_with_hung_device(static_cast<int>(e.code()), e.what());
   } catch (const std::exception& e) {
-    log::write(log::Level::error, e.what());
+    end_with_hung_device(static_cast<int>(ExitCode::communication), e.what());
   }
-  log::info("a device does not answer: the process ends at once; the last checkpoint stays");
-  end_process(static_cast<int>(code));
 }
 
 }  // namespace lamina::train

@@ -1,5 +1,7 @@
 // A libcuda.so.1 for tests of the program: FAKE_DRIVER is "old", "new", "empty" (without a
-// GPU), "mixed" (of another version than the kernel's) or "good".
+// GPU), "mixed" (of another version than the kernel's), "hung" (a call never returns) or "good".
+#include <unistd.h>
+
 #include <cstdlib>
 #include <string_view>
 
@@ -19,6 +21,7 @@ std::string_view kind() {
 #define LAMINA_EXPORT extern "C" __attribute__((visibility("default")))
 
 LAMINA_EXPORT DriverResult cuInit(unsigned) {
+  while (kind() == "hung") pause();
   return kind() == "empty"   ? DriverResult::no_device
          : kind() == "mixed" ? DriverResult::system_driver_mismatch
                              : DriverResult::success;

@@ -5,10 +5,13 @@
 
 #include "backends/cuda/driver/open.h"
 #include "backends/cuda/driver/shared_library.h"
+#include "backends/cuda/driver/watched_calls.h"
 #include "core/error.h"
 
 namespace lamina::cuda::blas {
 namespace {
+
+struct SystemBlas;
 
 [[noreturn]] void refuse(std::string what) {
   throw DeviceError(ExitCode::memory, {"cuda",
@@ -39,7 +42,13 @@ std::span<const char* const> files_for(int driver_version) {
 }
 
 const Api& system_api() {
-  static const Api api = open_api(files_for(version_of(open_driver())));
+  static const Api api = [] {
+    Api out = open_api(files_for(version_of(open_driver())));
+#define LAMINA_WATCH(member, name) watch<SystemBlas, &Api::member>(out.member, #name);
+    LAMINA_CUBLASLT_FUNCTIONS(LAMINA_WATCH)
+#undef LAMINA_WATCH
+    return out;
+  }();
   return api;
 }
 

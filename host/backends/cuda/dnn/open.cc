@@ -7,8 +7,24 @@
 
 #include "backends/cuda/driver/open.h"
 #include "backends/cuda/driver/shared_library.h"
+#include "backends/cuda/driver/watched_calls.h"
 
 namespace lamina::cuda::dnn {
+namespace {
+
+struct SystemDnn;
+
+Opened watched(Opened opened) {
+  if (!opened.api) return opened;
+  DnnApi& api = *new DnnApi(*opened.api);
+#define LAMINA_WATCH(member, name) watch<SystemDnn, &DnnApi::member>(api.member, #name);
+  LAMINA_CUDNN_FUNCTIONS(LAMINA_WATCH)
+#undef LAMINA_WATCH
+  opened.api = &api;
+  return opened;
+}
+
+}  // namespace
 
 std::string version_text(std::size_t version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
@@ -40,7 +56,7 @@ Opened open_api(std::span<const char* const> files, int driver_version) {
 
 const Opened& system_api() {
   static constexpr const char* kFiles[] = {"libcudnn.so.9"};
-  static const Opened& opened = *new Opened(open_api(kFiles, version_of(open_driver())));
+  static const Opened& opened = *new Opened(watched(open_api(kFiles, version_of(open_driver()))));
   return opened;
 }
 

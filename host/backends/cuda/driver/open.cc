@@ -3,6 +3,8 @@
 #include <cstdlib>
 
 #include "backends/cuda/driver/shared_library.h"
+#include "backends/cuda/driver/watched_calls.h"
+#include "backends/cuda/timeout.h"
 #include "core/error.h"
 #include "core/printable.h"
 
@@ -10,6 +12,8 @@ namespace lamina::cuda {
 namespace {
 
 constexpr int kOldestVersion = 12000;
+
+struct SystemDriver;
 
 [[noreturn]] void throw_too_old(const std::string& what) {
   throw DeviceError(ExitCode::memory, {"cuda",
@@ -34,6 +38,11 @@ DriverApi find_functions() {
   DriverApi api;
 #define LAMINA_CUDA_DRIVER(field, symbol, parameters) find(library, #symbol, api.field);
 #define LAMINA_CUDA_DRIVER_OPTIONAL(field, symbol, parameters) library.find(#symbol, api.field);
+#include "backends/cuda/driver/functions.def"
+#undef LAMINA_CUDA_DRIVER
+  watch_calls(gpu_timeout());
+#define LAMINA_CUDA_DRIVER(field, symbol, parameters) \
+  watch<SystemDriver, &DriverApi::field>(api.field, #symbol);
 #include "backends/cuda/driver/functions.def"
 #undef LAMINA_CUDA_DRIVER
   const int version = version_of(api);

@@ -1,6 +1,7 @@
 #include "backends/cuda/emulation/driver.h"
 
 #include "backends/cuda/backend.h"
+#include "backends/cuda/driver/watched_calls.h"
 #include "backends/cuda/emulation/blas.h"
 #include "backends/cuda/emulation/dnn.h"
 #include "backends/cuda/emulation/driver_state.h"
@@ -9,16 +10,26 @@
 namespace lamina::cuda::emulation {
 namespace {
 
-constexpr DriverApi kApi = {
-#define LAMINA_CUDA_DRIVER(field, symbol, parameters) .field = calls::field,
+struct EmulatedDriver;
+
+DriverApi functions() {
+  DriverApi api;
+#define LAMINA_CUDA_DRIVER(field, symbol, parameters) \
+  api.field = calls::field;                           \
+  watch<EmulatedDriver, &DriverApi::field>(api.field, #symbol);
 #include "backends/cuda/driver/functions.def"
 #undef LAMINA_CUDA_DRIVER
-};
+  return api;
+}
+
 constexpr ModuleImage kImages[] = {{"", kImage}};
 
 }  // namespace
 
-const DriverApi& driver() { return kApi; }
+const DriverApi& driver() {
+  static const DriverApi api = functions();
+  return api;
+}
 std::span<const ModuleImage> images() { return kImages; }
 
 DriverResult add_work(StreamHandle stream, std::function<void()> work) {

@@ -3,22 +3,16 @@
 #include <atomic>
 #include <cstring>
 #include <deque>
-#include <thread>
 
 #include "backends/cuda/context.h"
+#include "backends/cuda/nccl/rank_wait.h"
 #include "backends/cuda/queue.h"
 #include "core/error.h"
 
 namespace lamina::cuda::nccl {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr unsigned kConfigVersion = kOldestVersion;
-
-[[noreturn]] void fail(std::string what, std::vector<std::string> notes = {}) {
-  throw DeviceError(ExitCode::communication, {"cuda", std::move(what), std::move(notes)});
-}
 
 const char* text_of(const char* text) { return text && *text ? text : "no reason"; }
 
@@ -28,28 +22,13 @@ struct Shared {
   std::vector<std::string> names;
   std::chrono::milliseconds limit;
   std::vector<std::atomic<std::int64_t>> reached;  // by rank: collectives that its GPU came to
-  std::atomic<bool> failed{false};
+  std::atomic<bool> failed{false}, reported{false};
 
   Shared(const NcclApi& functions, std::span<const std::string> of, std::chrono::milliseconds most)
       : api(functions), names(of.begin(), of.end()), limit(most), reached(of.size()) {}
   std::string name(int rank) const {
     return fmt::format("rank {} ({})", rank, names[static_cast<std::size_t>(rank)]);
   }
-};
-
-// A wait that begins with short pauses.
-class Pauses {
- public:
-  void pause() {
-    constexpr int kShort = 200;
-    if (++count_ < kShort)
-      std::this_thread::yield();
-    else
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-  }
-
- private:
-  int count_ = 0;
 };
 
 class GpuRank final : public Communicator {
@@ -127,19 +106,18 @@ class GpuRank final : public Communicator {
   // Never waits in the driver: work that waits for another rank may not end.
   void finish() override {
     context_.enter();
-    const Clock::time_point end = Clock::now() + shared_->limit;
-    Pauses pauses;
+    RankWait wait(shared_->limit, shared_->reported);
     while (!pending_.empty()) {
       const Collective& first = pending_.front();
       if (is_ready(first.begin)) shared_->reached[static_cast<std::size_t>(rank_)] = first.number;
       if (is_ready(first.end)) {
         destroy_events(first);
         pending_.pop_front();
+        wait.restart();
         continue;
       }
       check_peers(first.name);
-      if (Clock::now() > end) fail_late(first);
-      pauses.pause();
+      wait.pause([&](const std::string& seconds) { return text_of_late(first, seconds); });
     }
   }
 
@@ -199,15 +177,11 @@ class GpuRank final : public Communicator {
   // Calls of a communicator that does not block end later.
   void settle(std::string_view action) {
     context_.enter();
-    const Clock::time_point end = Clock::now() + shared_->limit;
-    Pauses pauses;
-    for (;;) {
-      if (check_peers(action) == NcclResult::success) return;
-      if (Clock::now() > end)
-        fail(fmt::format("{} on {}: not done after {} s", action, shared_->name(rank_),
-                         seconds_of_limit()));
-      pauses.pause();
-    }
+    RankWait wait(shared_->limit, shared_->reported);
+    while (check_peers(action) != NcclResult::success)
+      wait.pause([&](const std::string& seconds) {
+        return fmt::format("{} on {}: not done after {} s", action, shared_->name(rank_), seconds);
+      });
   }
 
   template <typename Calls>
@@ -227,22 +201,16 @@ class GpuRank final : public Communicator {
     pending_.push_back({number, name, began, record()});
   }
 
-  std::string seconds_of_limit() const {
-    return fmt::format("{:g}", std::chrono::duration<double>(shared_->limit).count());
-  }
-
   // Names the ranks that others wait for.
-  [[noreturn]] void fail_late(const Collective& late) const {
+  std::string text_of_late(const Collective& late, const std::string& seconds) const {
     std::string missing;
     for (int rank = 0; rank < num_ranks(); ++rank)
       if (shared_->reached[static_cast<std::size_t>(rank)] < late.number)
         missing += fmt::format("{}{}", missing.empty() ? "" : ", ", shared_->name(rank));
-    fail(missing.empty()
-             ? fmt::format("{} did not end on {} within {} s, although all ranks came to it",
-                           late.name, shared_->name(rank_), seconds_of_limit())
-             : fmt::format("{} did not come to {} within {} s", missing, late.name,
-                           seconds_of_limit()),
-         {"a GPU or its link hangs; `nvidia-smi` and the system's log may say more"});
+    return missing.empty()
+               ? fmt::format("{} did not end on {} within {} s, although all ranks came to it",
+                             late.name, shared_->name(rank_), seconds)
+               : fmt::format("{} did not come to {} within {} s", missing, late.name, seconds);
   }
 
   std::shared_ptr<Shared> shared_;

@@ -12,14 +12,12 @@
 
 namespace lamina::cuda::nccl {
 
-// The longest time that a rank waits for the others.
-inline constexpr std::chrono::milliseconds kTimeLimit = std::chrono::minutes{10};
-
 // Connects GPUs, whose backends are of backends/cuda and must outlive the result. `names` are for
-// messages. Throws DeviceError (exit 6) if NCCL refuses. [main thread]
+// messages. `limit`: the longest time that a rank waits for the others; 0: no limit. Throws
+// DeviceError (exit 6) if NCCL refuses. [main thread]
 std::vector<std::unique_ptr<Communicator>> connect(const NcclApi& api,
                                                    std::span<const Backend* const> gpus,
                                                    std::span<const std::string> names,
-                                                   std::chrono::milliseconds limit = kTimeLimit);
+                                                   std::chrono::milliseconds limit);
 
 }  // namespace lamina::cuda::nccl

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include "backends/cuda/driver/shared_library.h"
+#include "backends/cuda/driver/watched_calls.h"
 #include "core/error.h"
 
 namespace lamina::cuda::nccl {
 namespace {
+
+struct SystemNccl;
 
 [[noreturn]] void refuse(std::string what) {
   throw DeviceError(ExitCode::memory,
@@ -46,7 +49,14 @@ NcclApi open_api(const char* file) {
 }
 
 const NcclApi& system_api() {
-  static const NcclApi api = open_api("libnccl.so.2");
+  static const NcclApi api = [] {
+    NcclApi out = open_api("libnccl.so.2");
+#define LAMINA_NCCL(field, symbol, parameters) \
+  watch<SystemNccl, &NcclApi::field>(out.field, #symbol);
+#include "backends/cuda/nccl/functions.def"
+#undef LAMINA_NCCL
+    return out;
+  }();
   return api;
 }
 
