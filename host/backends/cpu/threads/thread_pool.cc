@@ -76,7 +76,8 @@ void ThreadPool::call(int part) noexcept {
 
 void ThreadPool::end_threads() {
   for (std::size_t i = 1; i <= threads_.size(); ++i) {
-    mailboxes_[i].state.store(kEnd, std::memory_order_release);
+    // Not a store: notify_one() may look for a waiting thread before a store can be seen by it.
+    mailboxes_[i].state.exchange(kEnd, std::memory_order_release);
     mailboxes_[i].state.notify_one();
   }
   for (std::thread& thread : threads_) thread.join();
