@@ -92,9 +92,17 @@ void check_format(const JsonValue& format) {
                 {kAlternative});
 }
 
+// A group without a module would describe no weight.
+std::vector<std::string> read_targets(const JsonValue& group) {
+  const JsonValue targets = group.at("targets");
+  if (!targets.is_array() || targets.size() == 0)
+    targets.fail(fmt::format("must be a list of modules or classes; got {}", targets.describe()));
+  return strings(group, "targets");
+}
+
 Compression::Group read_group(const JsonValue& value, const std::string& common) {
   Compression::Group group{.where = value.where(), .name = value.path()};
-  group.targets = strings(value, "targets");
+  group.targets = read_targets(value);
   group.format = common;
   if (const JsonValue format = value.find("format"); format && !format.is_null()) {
     check_format(format);
@@ -111,6 +119,11 @@ Compression::Group read_group(const JsonValue& value, const std::string& common)
     group.bits = static_cast<int>(bits.as_int64());
   }
   group.is_float = choice(weights, "type", {"int", "float"}, "int") == "float";
+  if (const JsonValue dynamic = weights.find("dynamic");
+      dynamic && !dynamic.is_null() && !(dynamic.is_bool() && !dynamic.as_bool()))
+    dynamic.fail(fmt::format("must be false, because the scales of weights are stored; got {}",
+                             dynamic.describe()),
+                 {kAlternative});
   if (const JsonValue symmetric = weights.find("symmetric")) group.symmetric = symmetric.as_bool();
   group.strategy =
       choice(weights, "strategy", {"tensor", "channel", "group", "block", "tensor_group"}, "");
@@ -135,6 +148,8 @@ void read_compressed_tensors(const JsonValue& section, Compression& out) {
     else
       check_format(format);
   }
+  choice(section, "quantization_status", {"initialized", "calibration", "frozen", "compressed"},
+         "compressed");
   const JsonValue sparsity = section.find("sparsity_config");
   if (sparsity && sparsity.is_object() && text(sparsity, "format", "dense") != "dense")
     sparsity.at("format").fail(

@@ -327,6 +327,36 @@ TEST(QuantizationConfig, OtherVariantsAreRefusedInWords) {
       compressed_tensors_config("pack-quantized", 4, "group", 128, true, "", "posit"),
       "'quantization_config.config_groups.group_0.weights.type' must be int or float; got "
       "\"posit\"");
+  for (const char* dynamic : {"true", "\"local\""})
+    expect_config_refusal(
+        compressed_tensors_config("pack-quantized", 4, "group", 128, true,
+                                  fmt::format(R"(, "dynamic": {})", dynamic)),
+        fmt::format("'quantization_config.config_groups.group_0.weights.dynamic' must be false, "
+                    "because the scales of weights are stored; got {}",
+                    dynamic));
+}
+
+// Returns a configuration with one group of `targets`, JSON.
+std::string config_for(const std::string& targets, const std::string& more = "") {
+  return fmt::format(
+      R"({{"quant_method": "compressed-tensors", "format": "pack-quantized", {}"config_groups":
+          {{"group_0": {{"targets": {}, "weights": {{"num_bits": 4}}}}}}}})",
+      more, targets);
+}
+
+TEST(QuantizationConfig, GroupsNameTheirModules) {
+  for (const auto& [targets, got] :
+       {std::pair{"[]", "an array of 0"}, {"null", "null"}, {R"("Linear")", R"("Linear")"}})
+    expect_config_refusal(config_for(targets),
+                          fmt::format("'quantization_config.config_groups.group_0.targets' must be "
+                                      "a list of modules or classes; got {}",
+                                      got));
+}
+
+TEST(QuantizationConfig, AStatusIsOneOfCompressedTensors) {
+  expect_config_refusal(config_for(R"(["Linear"])", R"("quantization_status": "packed", )"),
+                        "'quantization_config.quantization_status' must be initialized or "
+                        "calibration or frozen or compressed; got \"packed\"");
 }
 
 }  // namespace
