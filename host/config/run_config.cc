@@ -95,6 +95,12 @@ void read_identity(ModelSource& model) {
       model.architectures.push_back(*name.get_if<std::string>());
 }
 
+// Returns the file that describes the model at `path`.
+std::string description_at(const std::filesystem::path& path) {
+  std::error_code failure;
+  return (std::filesystem::is_directory(path, failure) ? path / "config.json" : path).string();
+}
+
 // Builds the model from a referenced file, overridden by `own`, the [model] entries of a run file.
 ModelSource make_model(const std::string& path, const std::string& path_origin,
                        const std::string& where, const Table& top, Raw own) {
@@ -103,6 +109,7 @@ ModelSource make_model(const std::string& path, const std::string& path_origin,
     Resolved resolved = resolve_file(read_model_file(path, path_origin), path);
     model.raw = std::move(resolved.rest);
     if (resolved.values.has("family")) model.family = resolved.values.string("family");
+    model.where = description_at(path);
   }
   model.raw.append(std::move(own));
   if (top.has("family")) model.family = top.string("family");

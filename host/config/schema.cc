@@ -272,13 +272,26 @@ Value as_integer(const Key& key, const Value& value) {
   return Value(static_cast<std::int64_t>(*number));
 }
 
+// Describes a required key without a value, in the words of a config.json if the model has one.
+ErrorText missing(const std::string& name, const Key& key, const Raw& raw,
+                  const std::string& where) {
+  std::vector<std::string> names{name};
+  if (is_below(name, kModel) && std::ranges::any_of(raw.entries, is_json, &RawEntry::origin)) {
+    names = {key.name};
+    std::ranges::copy_if(key.aliases, std::back_inserter(names), [](const std::string& alias) {
+      return !alias.starts_with(kOwnObject) && alias.find('*') == alias.npos;
+    });
+  }
+  return {where, fmt::format("missing key '{}'", fmt::join(names, "' or '")), {key.doc}};
+}
+
 void settle(const std::string& name, const Key& key, const RawEntry* entry,
-            const std::string& where, Table& out, Problems& problems) {
+            const std::string& where, Resolved& out, const Raw& raw, Problems& problems) {
   if (!entry) {
     if (key.required)
-      problems.add({where, fmt::format("missing key '{}'", name), {key.doc}});
+      problems.add(missing(name, key, raw, where));
     else if (key.preset)
-      out.add({name, *key.preset, {}});
+      out.values.add({name, *key.preset, {}});
     return;
   }
   const bool of_model = is_below(entry->key, kModel);
@@ -296,7 +309,8 @@ void settle(const std::string& name, const Key& key, const RawEntry* entry,
           {entry->origin.text, fmt::format("'{}' must be a path, got \"\"", shown(*entry)), {}});
     value = rebase(key, value, entry->folder);
   }
-  out.add({name, std::move(value), entry->origin});
+  if (is_json(entry->origin) && shown(*entry) != key.name) out.names.emplace(name, shown(*entry));
+  out.values.add({name, std::move(value), entry->origin});
 }
 
 }  // namespace
@@ -369,9 +383,9 @@ Resolved resolve(const Schema& schema, const Raw& raw, const std::string& where)
   for (const Section& section : schema.sections)
     for (const Key& key : section.keys)
       if (!key.any_name)
-        settle(dotted_name(section, key), key, winners.of(&key), where, out.values, problems);
+        settle(dotted_name(section, key), key, winners.of(&key), where, out, raw, problems);
   for (const auto& [name, key] : named)
-    settle(name, key, winners.of(&key), where, out.values, problems);
+    settle(name, key, winners.of(&key), where, out, raw, problems);
   problems.raise();
   return out;
 }
@@ -400,6 +414,9 @@ Resolved resolve_model(const std::vector<Key>& keys, const Raw& raw, const std::
     values.add(std::move(entry));
   }
   resolved.values = std::move(values);
+  std::map<std::string, std::string, std::less<>> names;
+  for (auto& [key, name] : resolved.names) names.emplace(key.substr(kModel.size() + 1), name);
+  resolved.names = std::move(names);
   return resolved;
 }
 

@@ -1,6 +1,7 @@
 // Schemas: lists of declared keys. Resolving raw values against a schema gives final values.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,8 @@ struct Resolved {
   Table values;                  // of declared keys, in order of declaration
   Raw rest;                      // undeclared keys of open sections, with dotted names
   std::vector<RawEntry> unread;  // entries of JSON files that no key reads
+  // By key: the other name under which a JSON file gives its value.
+  std::map<std::string, std::string, std::less<>> names;
 };
 
 // Applies the layers of `raw` to the declared keys. `where` is the file in messages about missing

@@ -5,6 +5,7 @@
 #include "config/schema.h"
 #include "config/wrapper.h"
 #include "registry/family.h"
+#include "registry/family_problems.h"
 #include "registry/json_keys.h"
 #include "registry/reply.h"
 
@@ -292,8 +293,7 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
     const ReplyResult reply =
         call_config_function(*this, ConfigFunction::validate, source.validate, source.user, out);
     for (const ErrorText& problem : reply.problems)
-      problems.add({out.values().where(problem.where, where),
-                    fmt::format("'{}': {}", problem.where, problem.what), problem.notes});
+      problems.add(describe_problem(problem, resolved, where));
     problems.raise();
   }
   check_derived(*this, out.values(), where, problems);

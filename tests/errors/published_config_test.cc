@@ -57,7 +57,52 @@ TEST_F(PublishedConfig, WrongValuesHaveTheCodeOfModels) {
     w_.expect({{"plan", "m"}, 4, {"m/config.json:", c.says}});
   }
   w_.write("m/config.json", "{}");
-  w_.expect({{"decode", "-m", "m", "--ids", "1"}, 4, {"m: contains no family", "\"model_type\""}});
+  w_.expect({{"decode", "-m", "m", "--ids", "1"},
+             4,
+             {"m/config.json: contains no family", "\"model_type\""}});
+}
+
+// A family names the keys of its declaration in a text; the file may call them otherwise.
+TEST_F(PublishedConfig, PlacesOfAllKeysInATextAreNamed) {
+  write_config("num_attention_heads", "7");
+  w_.expect({{"plan", "m"},
+             4,
+             {"m/config.json:16: 'head_dim': expected a value, because num_attention_heads = 7",
+              "\n  hidden_size is given at m/config.json:10\n",
+              "also: m/config.json:18: 'num_key_value_heads': got 2; it must divide "
+              "num_attention_heads = 7\n    num_attention_heads is given at m/config.json:16\n"}});
+  w_.write("m/config.json", R"({"model_type": "gpt2", "vocab_size": 149, "n_embd": 48,
+                               "n_layer": 2,
+                               "n_head": 7})");
+  w_.expect({{"plan", "m"},
+             4,
+             {"m/config.json:3: 'num_attention_heads': got 7, which does not divide hidden_size = "
+              "48",
+              "\n  num_attention_heads is given as 'n_head' at m/config.json:3\n",
+              "\n  hidden_size is given as 'n_embd' at m/config.json:1\n"}});
+  w_.write("m/config.json", R"({"model_type": "gpt2", "n_layer": 2, "n_head": 7})");
+  w_.expect({{"plan", "m"},
+             4,
+             {"m/config.json: missing key 'vocab_size'",
+              "also: m/config.json: missing key 'hidden_size' or 'n_embd'"}});
+}
+
+TEST_F(PublishedConfig, ASettingIsTheCauseIfTheFileIsRight) {
+  w_.expect({{"plan", "m", "--set", "model.num_attention_heads=7"},
+             2,
+             {"error: --set model.num_attention_heads=7: 'head_dim': expected a value",
+              "also: --set model.num_attention_heads=7: 'num_key_value_heads': got 2",
+              "num_key_value_heads is given at m/config.json:18"}});
+}
+
+// The architecture chooses the family; a contradiction is logged once.
+TEST_F(PublishedConfig, AnUnknownModelTypeIsNamed) {
+  write_config("model_type", "\"foo\"");
+  const Finished f = w_.lamina({"plan", "m"});
+  EXPECT_EQ(f.code, 0) << f.err;
+  const std::string says = "'model_type' is 'foo', which family 'llama2' does not have";
+  EXPECT_THAT(f.err, HasSubstr(says));
+  EXPECT_EQ(f.err.find(says), f.err.rfind(says));
 }
 
 TEST_F(PublishedConfig, WrongSettingsHaveTheCodeOfCommandLines) {
@@ -101,6 +146,13 @@ TEST_F(PublishedConfig, MetadataIsNamedAsTheFileNamesIt) {
     w_.write("m.gguf", file.gguf.bytes());
     w_.expect({{"decode", "-m", "m.gguf", "--ids", "1"}, 4, {c.says}});
   }
+  write_config("num_attention_heads", "3");
+  GgufConversion odd(w_.path("m"), "llama");
+  odd.common_keys().copy_count("feed_forward_length", "intermediate_size").outer_tensors();
+  w_.write("odd.gguf", odd.gguf.bytes());
+  w_.expect({{"plan", "odd.gguf"},
+             4,
+             {"num_attention_heads is given at odd.gguf: llama.attention.head_count\n"}});
   w_.expect(
       {{"plan", "m.gguf", "--set", "model.rms_norm_eps=1e-5", "--set", "model.num_hidden_layers=0"},
        2,

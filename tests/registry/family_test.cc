@@ -67,7 +67,8 @@ TEST(Family, ListsJsonKeysThatNothingReads) {
 
 TEST(Family, RefusesValuesWithTheirPlace) {
   EXPECT_USER_ERROR(configured(tiny(), "heads = 3\n"), ExitCode::usage,
-                    "run.toml:5: 'heads': got a number that does not divide hidden_size");
+                    "run.toml:5: 'heads': got a number that does not divide hidden_size\n"
+                    "  hidden_size is given at run.toml:3");
   EXPECT_USER_ERROR(configured(tiny(), "file_only = 3\n"), ExitCode::usage,
                     "run.toml:5: 'model.file_only' is a key of config.json only\n  A number.");
   EXPECT_ERROR_SAYS(configured(tiny(), "hedas = 3\n"), ExitCode::usage,
