@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <mutex>
 #include <set>
 
 #include "core/folder_entries.h"
 #include "core/log.h"
+#include "core/printable.h"
 #include "core/program_path.h"
 #include "core/suggest.h"
 #include "registry/trust.h"
@@ -36,19 +38,30 @@ void add_variable_folders(const std::string& list, SearchPath& out) {
     const std::string element = list.substr(at, colon - at);
     at = colon + 1;
     std::error_code error;
+    const auto warn = [&](std::string text) {
+      if (std::ranges::find(out.warnings, text) == out.warnings.end())
+        out.warnings.push_back(std::move(text));
+    };
     if (element.empty())
-      out.warnings.push_back(
+      warn(
           "LAMINA_PLUGIN_PATH has an empty element, which is not the current folder; remove it, or "
           "write the path of the folder");
     else if (!fs::path(element).is_absolute())
-      out.warnings.push_back(fmt::format(
-          "LAMINA_PLUGIN_PATH: '{}' is skipped; write it as an absolute path", element));
+      warn(fmt::format("LAMINA_PLUGIN_PATH: '{}' is skipped; write it as an absolute path",
+                       element));
     else if (!fs::is_directory(element, error))
-      out.warnings.push_back(
-          fmt::format("LAMINA_PLUGIN_PATH: '{}' is not a folder; correct or remove it", element));
+      warn(fmt::format("LAMINA_PLUGIN_PATH: '{}' is not a folder; correct or remove it", element));
     else
       out.folders.push_back(fs::path(element).lexically_normal());
   }
+}
+
+// Several parts of a command look for the plugin of one model.
+void log_once(log::Level level, const std::string& line) {
+  static std::mutex mutex;
+  static std::set<std::string> logged;
+  const std::lock_guard lock(mutex);
+  if (logged.insert(line).second) log::write(level, line);
 }
 
 constexpr std::string_view kTrust =
@@ -191,10 +204,10 @@ FamilyFile Catalog::find(std::string_view name, std::string_view where) const {
                        {found[0].file->path.string(), found[1].file->path.string(),
                         "remove one, or choose with --plugin FILE"}});
   if (found.size() > 1)
-    log::info(
-        "family '{}' comes from {}, which was named on the command line; the one in {} is "
-        "not used",
-        name, found[0].file->path.string(), found[1].file->path.string());
+    log_once(log::Level::info,
+             fmt::format("family '{}' comes from {}, which was named on the command line; the one "
+                         "in {} is not used",
+                         name, found[0].file->path.string(), found[1].file->path.string()));
   return found.front();
 }
 
@@ -224,8 +237,15 @@ FamilyFile Catalog::find_published(std::string_view model_type,
       }
     }
   if (equal_file && !best_file->named)
-    log::warning("{}: {} and {} read this model; the first is used, --plugin FILE chooses another",
-                 where, best_file->path.string(), equal_file->path.string());
+    log_once(log::Level::warning,
+             fmt::format("{}: {} and {} read this model; the first is used, --plugin FILE chooses "
+                         "another",
+                         where, best_file->path.string(), equal_file->path.string()));
+  if (best_score > 0 && best_score % 4 == 0 && !model_type.empty())
+    log_once(log::Level::warning,
+             fmt::format("{}: 'model_type' is '{}', which family '{}' does not have; its "
+                         "architecture {} chooses the family; correct one of them",
+                         where, printable(model_type), best, joined(architectures)));
   if (best_score > 0) return find(best, where);
   // The model_type of the whole model may be known with other language models, so the model_type in
   // text_config is the reason.

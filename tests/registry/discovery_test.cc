@@ -28,8 +28,8 @@ TEST(SearchPath, TakesDataFolderThenInstallationByDefault) {
 }
 
 TEST(SearchPath, VariableComesBeforeTheDefaultsAndNeverMeansTheCurrentFolder) {
-  const SearchPath path =
-      search_path({}, {.plugin_path = ":/usr:plugins:/no/such/folder", .executable = "/opt/bin/l"});
+  const SearchPath path = search_path(
+      {}, {.plugin_path = "::/usr:plugins:/no/such/folder", .executable = "/opt/bin/l"});
   EXPECT_EQ(path.folders, (std::vector<fs::path>{"/usr", "/opt/lib/lamina/plugins"}));
   EXPECT_EQ(path.warnings,
             (std::vector<std::string>{
