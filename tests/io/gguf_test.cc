@@ -322,6 +322,11 @@ TEST(GgufConfig, RefusesFilesWithoutAWholeModel) {
                     "has no 'general.architecture'");
   EXPECT_ERROR_SAYS(config_of(GgufBuilder().set("general.architecture", "tiny")),
                     ExitCode::checkpoint, "has no tensor 'token_embd.weight'");
+  EXPECT_ERROR_SAYS(config_of(GgufBuilder()
+                                  .set("general.architecture", "tiny")
+                                  .set("tiny.block_count", 2u)
+                                  .tensor("token_embd.weight", {8, 3}, std::vector<float>(24))),
+                    ExitCode::checkpoint, "'tiny.embedding_length' is missing");
   EXPECT_ERROR_SAYS(config_of(tiny_model().set("tiny.attention.value_length", 6u)),
                     ExitCode::checkpoint, "is 6, but keys are 4 wide");
 }
