@@ -41,7 +41,7 @@ const std::vector<Row>& rows() {
       {2, "$L decode -m $R --ids 1,2 --device cuda:99"},
       {2, "$L decode -m $R --ids 1,2 --device tpu"},
       {8, "$L --plugin nosuch.lamina.so plugin list"},
-      {8, "$L --plugin '' plugin list"},
+      {2, "$L --plugin '' plugin list"},
       {75, signalled("$L train run.toml --set train.steps=1000000", "out/metrics.jsonl", "TERM")},
       {75, signalled("$L train run.toml --set train.steps=1000000", "out/metrics.jsonl", "HUP")},
       {129, signalled(kDecode, "text", "HUP")},

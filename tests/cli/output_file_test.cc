@@ -160,7 +160,7 @@ TEST(OutputFolder, OfARunIsOutsideOfModelsOtherRunsAndItsData) {
   const std::string data = "data.train=" + (folder / "data"),
                     glob = "data.train=" + (folder / "da*");
   const std::vector<RefusedFolder> cases = {
-      {{"--out", ""}, "--out: must not be empty"},
+      {{"--out", ""}, "'--out' must not be empty"},
       {{"--out", folder / "model"}, "model' is a model directory: other commands would read"},
       {{"--out", run + "/checkpoints"}, "which only its training writes to"},
       {{"--out", run + kStep + "inner"}, "which only its training writes to"},
@@ -232,7 +232,7 @@ TEST(NewDirectory, AnEmptyNameAndALinkToNothingAreRefusedAtOnce) {
     words.insert(words.end(), {"--to", ""});
     Finished f = ckpt(words);
     EXPECT_EQ(f.code, 2);
-    EXPECT_THAT(f.err, HasSubstr("--to: must not be empty"));
+    EXPECT_THAT(f.err, HasSubstr("'--to' must not be empty"));
     for (const std::string& path : {folder / "dangling", folder / "dangling/"}) {
       words.back() = path;
       f = ckpt(words);

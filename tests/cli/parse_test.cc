@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <set>
+#include <sstream>
 
 #include "cli/shell/commands.h"
 #include "cli/shell/help.h"
@@ -88,6 +90,24 @@ TEST(CommandLine, IntegersHave64Bits) {
 
 TEST(CommandLine, EmptyArgumentsAreRefused) {
   EXPECT_ERROR_SAYS(parse({""}), 2, "must not be empty");
+}
+
+TEST(CommandLine, EmptyPathsAreRefused) {
+  int paths = 0;
+  for (const Command& command : all_commands())
+    for (const Option& option : command.options) {
+      const std::string& value = option.value;
+      const bool is_path = value == "FILE" || value == "DIR" || value == "FILE|DIR";
+      EXPECT_EQ(option.key.path, is_path) << command.name << " --" << option.key.name;
+      if (!is_path) continue;
+      std::istringstream name(command.name);
+      std::vector<std::string> words{std::istream_iterator<std::string>(name), {}};
+      words.insert(words.end(), {"--" + option.key.name, ""});
+      EXPECT_ERROR_SAYS(parse_command_line(all_commands(), words), 2,
+                        fmt::format("'--{}' must not be empty", option.key.name));
+      ++paths;
+    }
+  EXPECT_GT(paths, 30);
 }
 
 TEST(CommandLine, TextMayLookLikeANumberOrBeginWithADash) {

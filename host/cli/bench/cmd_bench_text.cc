@@ -65,16 +65,10 @@ int run_text(const Arguments& a, const Device& device) {
 }  // namespace
 
 Command bench_text_command() {
-  Option model{.key = {.name = "model",
-                       .type = Type::string,
-                       .doc = "A directory with a tokenizer and optionally a chat template."},
-               .short_name = 'm',
-               .value = "DIR"};
+  Option model = text_option("model", 'm', "DIR",
+                             "A directory with a tokenizer and optionally a chat template.");
   model.key.required = true;
-  Option file{
-      .key = {.name = "file", .type = Type::string, .doc = "The text to encode; a few megabytes."},
-      .short_name = 'f',
-      .value = "FILE"};
+  Option file = text_option("file", 'f', "FILE", "The text to encode; a few megabytes.");
   file.key.required = true;
   return {.name = "bench text",
           .summary = "measures tokenizer, chat template and sampler of a model",

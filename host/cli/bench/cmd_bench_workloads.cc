@@ -50,7 +50,8 @@ Command workload_command(std::string name, std::string summary, std::string deta
       .key = {.name = "model",
               .type = Type::string,
               .doc = "A model file, or a directory with weights; without weights, random ones "
-                     "are used."},
+                     "are used.",
+              .path = true},
       .short_name = 'm',
       .value = "FILE|DIR"};
   model.key.required = true;

@@ -49,9 +49,6 @@ class CalibrationDisplay {
 model::QuantiseMethod method_of(const Arguments& a, const Device& device, StatusLine& status) {
   model::QuantiseMethod out{.backend = &device.backend()};
   if (a.has("calibrate")) out.calibrate = a.text("calibrate");
-  if (a.has("calibrate") && out.calibrate.empty())
-    throw UserError(ExitCode::usage,
-                    {"--calibrate", "must not be empty", {"give the name of a text file"}});
   if (a.has("calibrate-tokens") && !a.has("calibrate"))
     throw UserError(ExitCode::usage, {"--calibrate-tokens", "needs --calibrate FILE; add it", {}});
   out.calibrate_tokens = a.integer("calibrate-tokens");

@@ -129,7 +129,8 @@ Command plugin_new_command() {
           .options = {{.key = {.name = "dir",
                                .type = Type::string,
                                .preset = Value("."),
-                               .doc = "The parent folder."},
+                               .doc = "The parent folder.",
+                               .path = true},
                        .value = "DIR"},
                       text_option("from", 0, "PLUGIN",
                                   "Start from the sources of one of lamina's plugins or examples "

@@ -132,6 +132,8 @@ std::string with_all_words(std::string_view typed, const std::vector<std::string
 
 std::variant<Value, ErrorText> check_option(const Option& option, const std::string& shown,
                                             const std::string& text) {
+  if (option.key.path && text.empty())
+    return ErrorText{"", fmt::format("'{}' must not be empty", shown), {"give a path"}};
   if (option.key.type == Type::string && option.key.choices.empty()) return Value(text);
   return config::check_value(option.key, shown, typed_value(option, text), text);
 }
@@ -280,9 +282,6 @@ class CommandLine {
     std::vector<Value>& values = out_.values_[option->key.name];
     if (!values.empty() && !option->repeatable)
       refuse_usage(fmt::format("option '{}' is given twice", shown(*option)), {"keep one"});
-    if (option->key.name == "model" && parsed.value.at(0).empty())
-      refuse_usage(fmt::format("'{}' must not be empty", shown(*option)),
-                   {"give the path of a model"});
     if (takes_value(*option))
       values.push_back(checked_value(*option, parsed.value.at(0)));
     else

@@ -32,7 +32,8 @@ const std::vector<Option>& global_options() {
        .value = "N"},
       {.key = {.name = "plugin",
                .type = Type::string,
-               .doc = "Load this plugin first; may be repeated."},
+               .doc = "Load this plugin first; may be repeated.",
+               .path = true},
        .value = "FILE",
        .repeatable = true},
       {.key = {.name = "plugin-path",
@@ -73,7 +74,8 @@ Option adapter_option() {
   return {.key = {.name = "adapter",
                   .type = Type::string,
                   .doc = "An adapter of the model, as PEFT saves it: adapter_config.json and "
-                         "adapter_model.safetensors."},
+                         "adapter_model.safetensors.",
+                  .path = true},
           .value = "DIR"};
 }
 
@@ -113,9 +115,11 @@ Option set_model_option() {
 }
 
 Option text_option(std::string name, char short_name, std::string value, std::string doc) {
-  return {.key = {.name = std::move(name), .type = Type::string, .doc = std::move(doc)},
-          .short_name = short_name,
-          .value = std::move(value)};
+  const bool path = value == "FILE" || value == "DIR";
+  return {
+      .key = {.name = std::move(name), .type = Type::string, .doc = std::move(doc), .path = path},
+      .short_name = short_name,
+      .value = std::move(value)};
 }
 
 Option flag_option(std::string name, std::string doc, bool negatable) {

@@ -138,9 +138,6 @@ Option training_device_option() {
 int run_train(const Arguments& arguments, const Device& device) {
   catch_stop_signals();  // before anything that takes time
   std::vector<std::string> sets = arguments.texts("set");
-  if (arguments.has("out") && arguments.text("out").empty())
-    throw UserError(ExitCode::usage,
-                    {"--out", "must not be empty", {"give the name of a directory"}});
   if (arguments.has("out"))
     sets.push_back("run.out=" + config::toml_quote(fs::absolute(arguments.text("out")).string()));
   for (std::string& set : quantise_sets(arguments)) sets.push_back(std::move(set));
@@ -173,11 +170,7 @@ Command train_command() {
                   training_device_option(),
                   training_quantize_option(),
                   training_quantize_rule_option(),
-                  {.key = {.name = "out",
-                           .type = Type::string,
-                           .doc = "The run directory; overrides run.out."},
-                   .short_name = 'o',
-                   .value = "DIR"},
+                  text_option("out", 'o', "DIR", "The run directory; overrides run.out."),
                   {.key = {.name = "resume",
                            .type = Type::string,
                            .preset = Value("auto"),
