@@ -2,8 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
+#include <limits>
 
+#include "cli/spoilt_model.h"
 #include "cli/trained_run.h"
 #include "core/json.h"
 #include "core/json_writer.h"
@@ -120,9 +123,27 @@ TEST(QuantizeDirectory, AModelOfOddRowsStaysPlainWithAWarning) {
   EXPECT_THAT(result.err,
               HasSubstr("matrices that should become int4-g128 stay plain, because their rows are "
                         "not multiples of 32 values: all, eg: "));
-  EXPECT_THAT(result.err, HasSubstr("; --quantize-rule 'layers.*."));
+  EXPECT_THAT(result.err,
+              HasSubstr("; this accepts that without a warning: --quantize-rule 'layers.*."));
+  EXPECT_THAT(result.err, HasSubstr("=none' --quantize-rule 'layers.*."));
   EXPECT_EQ(folder.read("quantised/config.json").find("quantization_config"), std::string::npos);
   EXPECT_EQ(ids_of(to, {}), ids_of(from, {"--quantize", "int4-g128"}));
+}
+
+// Tensors that stay plain are copied; the copy must be a model that decodes.
+TEST(QuantizeDirectory, PlainTensorsMustBeFinite) {
+  const TempDir folder;
+  const std::string model = folder / "model";
+  ASSERT_EQ(lamina_program({"ckpt", "export", trained_run(), "--to", model}).code, 0);
+  spoil_tensor(model, "model.embed_tokens.weight", [](std::span<std::byte> bytes) {
+    const float infinite = std::numeric_limits<float>::infinity();
+    std::memcpy(bytes.data() + sizeof infinite, &infinite, sizeof infinite);
+  });
+  const Finished result = quantize(model, folder / "quantised", "int8");
+  EXPECT_EQ(result.code, 4) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("tensor 'model.embed_tokens.weight' has the value inf at [0, "
+                                    "1]; expected finite numbers"));
+  EXPECT_EQ(entries(folder.path()), std::vector<std::string>{"model"});
 }
 
 TEST(QuantizeDirectory, CheckpointCommandsReadTheDirectory) {

@@ -23,7 +23,9 @@ std::string place_in(const Shape& shape, std::int64_t element) {
   return to_string(place);
 }
 
-void check(const io::WeightFiles& files, const std::string& name) {
+}  // namespace
+
+void require_finite(const io::WeightFiles& files, const std::string& name) {
   const io::StoredWeight weight(files, name);
   const std::int64_t count = weight.shape().num_elements();
   std::vector<float> values;
@@ -41,11 +43,9 @@ void check(const io::WeightFiles& files, const std::string& name) {
   }
 }
 
-}  // namespace
-
 void require_finite(const decoder::Model& model, const io::WeightFiles& files) {
   const TensorMap map = match_weights(model, files);
-  for (const PublishedTensor& tensor : map.tensors()) check(files, tensor.name);
+  for (const PublishedTensor& tensor : map.tensors()) require_finite(files, tensor.name);
 }
 
 }  // namespace lamina::weights

@@ -1,6 +1,8 @@
 // Finds weights that are not finite numbers.
 #pragma once
 
+#include <string>
+
 #include "decoder/model.h"
 #include "io/weight_files.h"
 
@@ -9,5 +11,8 @@ namespace lamina::weights {
 // Reads every value that the files have for the model's parameters. Throws UserError (class
 // checkpoint) for the first one that is not finite, with its tensor and its place.
 void require_finite(const decoder::Model& model, const io::WeightFiles& files);
+
+// Likewise for the values of one tensor.
+void require_finite(const io::WeightFiles& files, const std::string& tensor);
 
 }  // namespace lamina::weights

@@ -13,6 +13,7 @@
 #include "io/stored_weight.h"
 #include "publishers/formats.h"
 #include "text/tokenizer.h"
+#include "weights/check/finite.h"
 #include "weights/publish/compressed.h"
 #include "weights/publish/hf_config.h"
 #include "weights/publish/published_form.h"
@@ -107,11 +108,16 @@ class TransferReader {
  public:
   TransferReader(const io::WeightFiles& files, const TransferPlan& plan,
                  const ExportOptions& options)
-      : files_(files), plan_(plan), workers_(options.workers), blocks_(options.blocks) {}
+      : files_(files),
+        plan_(plan),
+        workers_(options.workers),
+        blocks_(options.blocks),
+        quantises_(options.compressed) {}
 
   // Borrowed; valid until the next call.
   std::span<const std::byte> bytes_of(const Transfer& t) {
     if (t.matrix) return bytes_ = compressed_bytes(*t.matrix, t.spec.name, blocks(t));
+    if (quantises_) require_plain_values(t);
     if (t.tensor < 0) return files_.tensor(t.stored).bytes;
     const std::vector<float> values = plan_.reassembled ? assembled(t) : decoded(t);
     bytes_.resize(values.size() * static_cast<std::size_t>(size_bytes(t.spec.dtype)));
@@ -120,6 +126,20 @@ class TransferReader {
   }
 
  private:
+  // The quantised matrices of a directory are finite, so its plain tensors must be, too.
+  void require_plain_values(const Transfer& t) const {
+    if (!plan_.reassembled) return require_floats(t.stored);
+    const PublishedTensor& tensor = plan_.to.tensors()[static_cast<std::size_t>(t.tensor)];
+    for (const int piece : tensor.pieces)
+      for (const Piece& source :
+           plan_.from.pieces_of(plan_.to.pieces()[static_cast<std::size_t>(piece)].parameter))
+        require_floats(plan_.from.tensor_of(source).name);
+  }
+
+  void require_floats(const std::string& stored) const {
+    if (is_floating(files_.tensor(stored).dtype)) require_finite(files_, stored);
+  }
+
   std::vector<float> decoded(const Transfer& t) const {
     std::vector<float> values(static_cast<std::size_t>(t.spec.shape.num_elements()));
     io::StoredWeight(files_, t.stored).decode(0, 1, values);
@@ -187,6 +207,7 @@ class TransferReader {
   const TransferPlan& plan_;
   const Workers& workers_;
   const std::vector<std::vector<std::byte>>* blocks_;  // may be null
+  bool quantises_;
   std::vector<float> ours_;
   std::vector<std::byte> bytes_;
 };

@@ -110,11 +110,16 @@ class Chooser {
 
   std::string odd_rows_text(const std::string& format, const std::string& count) const {
     const Parameter& p = *odd_rows_.front();
+    std::vector<std::string> rules;
+    for (const Parameter* odd : odd_rows_)
+      if (std::string rule = fmt::format("{} '{}=none'", what_.rule_option, rule_pattern(*odd));
+          std::ranges::find(rules, rule) == rules.end())
+        rules.push_back(std::move(rule));
     return fmt::format(
         "matrices that should become {} stay plain, because their rows are not multiples of {} "
-        "values: {}, eg: '{}' {}; {} '{}=none' accepts that without a warning",
+        "values: {}, eg: '{}' {}; this accepts that without a warning: {}",
         format, formats::row_unit(odd_format_), count, p.name, to_string(p.desc.shape),
-        what_.rule_option, rule_pattern(p));
+        fmt::join(rules, " "));
   }
 
   std::string note_on(const QuantiseRule& rule) const {
