@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/dtype.h"
 #include "core/printable.h"
 #include "core/suggest.h"
 
@@ -67,6 +68,15 @@ std::string expectation(const Key& key, Type type) {
   if (type != Type::string && type == key.type && !key.choices.empty())
     out += ", or " + join_choices(key.choices);
   return out;
+}
+
+// Returns the choice for a mistyped one, or for the short name of an element type; "" if none is
+// near.
+std::string meant_choice(const std::string& typed, const std::vector<std::string>& choices) {
+  if (const auto dtype = parse_dtype(typed);
+      dtype && std::ranges::find(choices, long_name(*dtype)) != choices.end())
+    return std::string(long_name(*dtype));
+  return nearest_name(typed, choices);
 }
 
 // Range of magnitudes that float32 represents with full precision, rounded inwards to short
@@ -146,7 +156,7 @@ ErrorText refusal(const Key& key, std::string_view name, Type type, const Value&
                              std::abs(*number) < 1 ? "least" : "largest",
                              std::abs(*number) < 1 ? kLeastSize : kLargestSize);
   if (auto* typed = value.get_if<std::string>(); typed && type == Type::string)
-    if (std::string nearest = nearest_name(*typed, key.choices); !nearest.empty())
+    if (std::string nearest = meant_choice(*typed, key.choices); !nearest.empty())
       text.notes.push_back(fmt::format("did you mean {}?", toml_quote(nearest)));
   return text;
 }

@@ -90,11 +90,12 @@ void check_kv_numbers(const Model& model, const ModelParts& parts) {
     refuse_key(entry, "its tokens see later ones, so there is no decode state");
   const auto is_stored = [](const StateTensor& state) { return state.type.storage != nullptr; };
   if (std::ranges::none_of(model.states({}, {}), is_stored))
-    refuse_key(entry,
-               fmt::format("the decode state of this model has no keys and values that may be kept "
-                           "in fewer bits; they are states of the kind '{}', without a dtype or "
-                           "the flag NO_QUANTIZE, at most {} wide",
-                           to_string(registry::StateKind::kv), formats::kMaxRowValues));
+    refuse_key(
+        entry,
+        fmt::format("the decode state of this model has no keys and values that may be kept "
+                    "in fewer bits: latent vectors and recurrent states keep their type, and so "
+                    "do states that the plugin keeps exact or that are more than {} wide",
+                    formats::kMaxRowValues));
 }
 
 }  // namespace

@@ -152,6 +152,7 @@ TEST_F(RunFile, WrongValuesAreRefusedInWords) {
       {"[train]\ndtype = \"bfloat61\"",
        "run.toml:7: 'train.dtype' must be \"float32\" or \"bfloat16\", got \"bfloat61\"\n"
        "  did you mean \"bfloat16\"?"},
+      {"[train]\ndtype = \"bf16\"", "did you mean \"bfloat16\"?"},
       {"[train]\ndtype = 16", "must be \"float32\" or \"bfloat16\", got 16 (an integer)"},
       {"[optimizer]\nlr = nan", "'optimizer.lr' must be a finite number, greater than 0, got nan"},
       {"[optimizer]\nlr = -inf", "got -inf"},
