@@ -102,6 +102,34 @@ TEST(TrainPlan, ProposalsOfFitFitByThePlan) {
   EXPECT_TRUE(waits && remat && accumulates);
 }
 
+// Microbatches, which updates in the backward pass exclude, are the last way to fit.
+TEST(TrainPlan, FitUpdatesAfterTheBackwardPassIfNothingElseFits) {
+  const std::vector<std::string> base = {"train.batch_size=8", "train.microbatch_size=8",
+                                         "data.sequence_length=64", "optimizer.in_backward=true",
+                                         "train.clip_norm=0"};
+  Planned p(base);
+  const Backend& backend = cpu::cpu_backend();
+  std::size_t budget = std::size_t{1} << 40;
+  std::vector<bool> in_backward;
+  while (const auto fit = inspect::fit_training(*p.model, p.run, budget, backend).fit) {
+    std::vector<std::string> sets = base;
+    sets.push_back(fmt::format("train.microbatch_size={}", fit->microbatch_size));
+    sets.push_back("train.remat=" + fit->remat);
+    sets.push_back(fmt::format("checkpoint.async={}", fit->async_checkpoints));
+    sets.push_back(fmt::format("optimizer.in_backward={}", fit->in_backward));
+    const Planned again(sets);
+    EXPECT_EQ(inspect::plan_training(*again.model, again.run, backend).memory_bytes(),
+              fit->memory_bytes);
+    EXPECT_TRUE(fit->in_backward ? fit->microbatches == 1 : fit->microbatches > 1);
+    in_backward.push_back(fit->in_backward);
+    budget = fit->memory_bytes - 1;
+  }
+  EXPECT_TRUE(in_backward.front());
+  EXPECT_FALSE(in_backward.back());
+  EXPECT_TRUE(std::ranges::is_sorted(in_backward, std::greater<>()));
+  EXPECT_EQ(inspect::fit_training(*p.model, p.run, 1, backend).smallest_bytes, budget + 1);
+}
+
 TEST(TrainPlan, DryRunPrintsAndWritesNothing) {
   const TempDir folder;
   const std::string run = folder.write("run.toml", tiny_run_file(folder / "out"));

@@ -47,10 +47,12 @@ std::string fit_text(const inspect::Fit& fit, const config::RunConfig& run, std:
                        count_text(fit.recomputed_flops_per_token));
   out += fmt::format("\n[train]\nbatch_size = {}\n", run.train.batch_size);
   // With optimizer.in_backward each device has one microbatch, its share of the batch.
-  if (!run.optimizer.in_backward) out += fmt::format("microbatch_size = {}\n", fit.microbatch_size);
+  if (!fit.in_backward) out += fmt::format("microbatch_size = {}\n", fit.microbatch_size);
   out += fmt::format("remat = \"{}\"\n", fit.remat);
   if (fit.async_checkpoints != run.checkpoint.async)
     out += "[checkpoint]\nasync = false  # training waits while they are written\n";
+  if (fit.in_backward != run.optimizer.in_backward)
+    out += "[optimizer]\nin_backward = false  # gradients of smaller microbatches are added up\n";
   return out;
 }
 
@@ -59,6 +61,7 @@ std::string fit_json(const inspect::Fit& fit, std::uint64_t available) {
   json.begin_object().key("microbatch_size").value(fit.microbatch_size);
   json.key("microbatches").value(fit.microbatches).key("remat").value(fit.remat);
   json.key("async_checkpoints").value(fit.async_checkpoints);
+  json.key("in_backward").value(fit.in_backward);
   json.key("memory_bytes").value(fit.memory_bytes).key("available_bytes").value(available);
   json.key("recomputed_flops_per_token").value(fit.recomputed_flops_per_token).end_object();
   return json.text() + "\n";

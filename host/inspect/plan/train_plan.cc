@@ -72,6 +72,7 @@ std::vector<Fit> all_settings(const decoder::Model& model, config::RunConfig run
           .microbatches = share / rows,
           .remat = cost.policies.front(),
           .async_checkpoints = options.async_checkpoints,
+          .in_backward = run.optimizer.in_backward,
           .memory_bytes = always + static_cast<std::size_t>(cost.arena_bytes) + cost.transfer_bytes,
           .recomputed_flops_per_token = cost.recomputed_flops_per_token};
       out.push_back(fit);
@@ -80,6 +81,21 @@ std::vector<Fit> all_settings(const decoder::Model& model, config::RunConfig run
       fit.memory_bytes -= memory.checkpoint;
       out.push_back(std::move(fit));
     }
+  }
+  return out;
+}
+
+// Chooses as fit_training() describes it.
+FitResult best_of(const std::vector<Fit>& all, std::size_t memory_bytes) {
+  FitResult out;
+  out.smallest_bytes = std::ranges::min(all, {}, &Fit::memory_bytes).memory_bytes;
+  // The first of equal settings has the largest microbatch.
+  for (const bool async : {true, false}) {
+    for (const Fit& fit : all)
+      if (fit.async_checkpoints == async && fit.memory_bytes <= memory_bytes &&
+          (!out.fit || fit.recomputed_flops_per_token < out.fit->recomputed_flops_per_token))
+        out.fit = fit;
+    if (out.fit) break;
   }
   return out;
 }
@@ -127,18 +143,13 @@ TrainPlan plan_training(const decoder::Model& model, const config::RunConfig& ru
 FitResult fit_training(const decoder::Model& model, const config::RunConfig& run,
                        std::size_t memory_bytes, const Backend& backend,
                        const TeacherOfPlan& teacher, int num_ranks) {
-  const std::vector<Fit> all = all_settings(model, run, backend, teacher, num_ranks);
-  FitResult out;
-  out.smallest_bytes = std::ranges::min(all, {}, &Fit::memory_bytes).memory_bytes;
-  // The first of equal settings has the largest microbatch.
-  for (const bool async : {true, false}) {
-    for (const Fit& fit : all)
-      if (fit.async_checkpoints == async && fit.memory_bytes <= memory_bytes &&
-          (!out.fit || fit.recomputed_flops_per_token < out.fit->recomputed_flops_per_token))
-        out.fit = fit;
-    if (out.fit) break;
-  }
-  return out;
+  FitResult out = best_of(all_settings(model, run, backend, teacher, num_ranks), memory_bytes);
+  if (out.fit || !run.optimizer.in_backward) return out;
+  config::RunConfig after = run;
+  after.optimizer.in_backward = false;
+  const FitResult other =
+      best_of(all_settings(model, after, backend, teacher, num_ranks), memory_bytes);
+  return {other.fit, std::min(out.smallest_bytes, other.smallest_bytes)};
 }
 
 }  // namespace lamina::inspect

@@ -46,7 +46,7 @@ struct Fit {
   std::int64_t microbatch_size = 0;  // rows of a device
   std::int64_t microbatches = 0;     // of a device: gradients are accumulated over them
   std::string remat;                 // the policy
-  bool async_checkpoints = true;
+  bool async_checkpoints = true, in_backward = false;
   std::size_t memory_bytes = 0;
   double recomputed_flops_per_token = 0;
 };
@@ -58,7 +58,8 @@ struct FitResult {
 
 // The settings with the least recomputation among those with which each of `num_ranks` devices
 // needs at most `memory_bytes`, and among these the ones with the largest microbatch; the batch
-// does not change. Training waits for its checkpoints only if nothing fits otherwise. Proposes a
+// does not change. Training waits for its checkpoints, or updates after the backward pass (with
+// microbatches) in spite of optimizer.in_backward, only if nothing fits otherwise. Proposes a
 // policy that offloads only if the run has it, because it costs copies, not recomputation.
 // REQUIRES: set_learning(model, run).
 FitResult fit_training(const decoder::Model& model, const config::RunConfig& run,
