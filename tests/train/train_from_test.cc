@@ -235,6 +235,27 @@ TEST(TrainFrom, NewRowsOfAVocabularyAreTheMeanOfTheOldOnes) {
   EXPECT_EQ(io::WeightFiles(folder / "export").tensor("lm_head.weight").shape, (Shape{159, 48}));
 }
 
+TEST(TrainFrom, NewRowsOfIntegersStartAsInAFreshModel) {
+  const TempDir folder;
+  const std::string from = add_golden_model(folder, "deepseek_v4");
+  const decoder::Model source = open_model(from);
+  const std::int64_t rows = source.vocab_size(), more = rows + 11;
+  RunOfFile ready(write_run(folder, from, "fresh = [\"*\"]\n",
+                            fmt::format("[model]\nvocab_size = {}\n", more)));
+  ready.train(0);
+  const decoder::Parameter& table = *std::ranges::find_if(
+      ready.training.model->parameters().all(),
+      [](const decoder::Parameter& p) { return p.name.ends_with(".moe.experts_of_token"); });
+  const auto values = [&](const decoder::Model& model, const std::string& directory) {
+    return values_in(directory)[static_cast<std::size_t>(model.parameters().find(table.name))];
+  };
+  std::vector<float> want(static_cast<std::size_t>(table.num_elements()));
+  weights::initialise(table, 5, want);
+  std::ranges::copy(values(source, from), want.begin());
+  EXPECT_EQ(values(*ready.training.model, ready.checkpoint()), want);
+  EXPECT_EQ(table.desc.shape[0], more);
+}
+
 TEST(TrainFrom, StartsNamedMissingParametersFresh) {
   const TempDir folder;
   const std::string from = add_golden_model(folder, "llama3_gqa");

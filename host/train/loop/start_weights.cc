@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/suggest.h"
+#include "weights/initialise.h"
 #include "weights/quantise/quantise.h"
 #include "weights/stored.h"
 #include "weights/weights.h"
@@ -89,11 +90,17 @@ class Fresh {
                   {place_of(place, kFrom), std::move(what), std::move(notes)});
 }
 
+bool has_integers(const decoder::Parameter& parameter) {
+  return parameter.desc.dtype && !is_floating(*parameter.desc.dtype);
+}
+
 // True if the model has more rows of the same width, one per token.
 bool is_grown(const decoder::Model& model, const decoder::Parameter& now,
               const decoder::Model& source, const Shape& before) {
   const Shape& shape = now.desc.shape;
-  if (now.layer >= 0 || shape.ndim() != before.ndim() || shape.ndim() == 0) return false;
+  if (shape.ndim() != before.ndim() || shape.ndim() == 0) return false;
+  // Another size of a layer's weights may equal the vocabulary by chance.
+  if (now.layer >= 0 && !has_integers(now)) return false;
   return shape[0] == model.vocab_size() && before[0] == source.vocab_size() &&
          shape[0] > before[0] &&
          std::ranges::equal(shape.dims().subspan(1), before.dims().subspan(1));
@@ -182,11 +189,13 @@ StartWeights::StartWeights(const decoder::Model& model, const decoder::Model& so
 
 void StartWeights::read(int parameter, std::span<float> out) const {
   const int from = origin_[static_cast<std::size_t>(parameter)];
-  const Shape& before = source_.parameters()[from].desc.shape;
+  const decoder::Parameter& p = source_.parameters()[from];
+  const Shape& before = p.desc.shape;
+  const bool grows = std::ssize(out) > before.num_elements();
+  if (grows && has_integers(p)) weights::initialise(p, 0, out);  // a mean of ids is no id
   weights::read_values(source_, map_, *files_, from,
                        out.first(static_cast<std::size_t>(before.num_elements())));
-  if (std::ssize(out) > before.num_elements())
-    fill_new_rows(out, before[0], before.num_elements() / before[0]);
+  if (grows && !has_integers(p)) fill_new_rows(out, before[0], before.num_elements() / before[0]);
 }
 
 bool StartWeights::has_as(int parameter, DType dtype) const {

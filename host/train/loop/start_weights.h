@@ -27,7 +27,8 @@ class StartWeights {
 
   // True if the directory has at least a part of the parameter; else it starts fresh.
   bool has(int parameter) const { return origin_[static_cast<std::size_t>(parameter)] >= 0; }
-  // Reads its values. New rows are the mean of the old ones. REQUIRES: has(parameter).
+  // Reads its values. New rows are the mean of the old ones; new rows of integers start
+  // as in a fresh model. REQUIRES: has(parameter).
   void read(int parameter, std::span<float> out) const;
   // True if the directory has all of it, as elements of `dtype`, which read_as() reads.
   bool has_as(int parameter, DType dtype) const;
