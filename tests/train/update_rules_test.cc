@@ -15,6 +15,7 @@
 #include "support/expect_error.h"
 #include "support/tensors.h"
 #include "train/optimizer/optimizer.h"
+#include "train/optimizer/update_kinds.h"
 
 namespace lamina::testing {
 namespace {
@@ -106,6 +107,43 @@ Reference adamw(const OptimizerSection& c, double (*kept)(double) = as_it_is) {
       m[i] = kept(mi), v[i] = kept(vi);
     }
   };
+}
+
+// A CPU updates large tensors in small pieces, which share no values: blocks of 8 bits are whole.
+TEST(UpdateRules, PiecesHaveTheBitsOfSeparateTensors) {
+  constexpr std::int64_t kPiece = train::kMaxHostPiece, kAll = 2 * kPiece + 300;
+  const OptimizerSection c{.moments = "8bit"};
+  One whole({kAll}, c);
+  const Vector start = random_vector(kAll, 1);
+  whole.set(start);
+  std::vector<Vector> gradients;
+  for (unsigned s = 0; s < 2; ++s) gradients.push_back(random_vector(kAll, s + 2));
+  for (int s = 0; s < 2; ++s) whole.step(gradients[static_cast<std::size_t>(s)], s);
+  const Vector got = whole.values();
+  for (std::int64_t first = 0; first < kAll; first += kPiece) {
+    const std::int64_t n = std::min(kPiece, kAll - first);
+    const auto part = [&](const Vector& of) {
+      return Vector(of.begin() + first, of.begin() + first + n);
+    };
+    One alone({n}, c);
+    alone.set(part(start));
+    for (int s = 0; s < 2; ++s) alone.step(part(gradients[static_cast<std::size_t>(s)]), s);
+    EXPECT_EQ(alone.values(), part(got)) << first;
+  }
+}
+
+TEST(UpdateRules, TemporariesOnACpuAreSmall) {
+  const OptimizerSection c{.moments = "8bit"};
+  decoder::ParameterTable table;
+  for (const char* name : {"a", "b", "c"}) {
+    decoder::Parameter p;
+    p.name = name;
+    p.desc.shape = {1024, 1024};
+    table.add(p);
+  }
+  train::Optimizer optimizer(table, c, cpu::cpu_backend());
+  constexpr std::size_t kBytesOfElement = 16;  // of the temporaries of its update
+  EXPECT_LE(optimizer.scratch_bytes({}, DType::f32), train::kMaxHostPiece * kBytesOfElement);
 }
 
 TEST(UpdateRules, AdamWWithEpsilonBelowTheRoot) {

@@ -75,6 +75,7 @@ Optimizer::Optimizer(const decoder::ParameterTable& parameters,
                      const config::OptimizerSection& config, const Backend& backend)
     : parameters_(parameters),
       config_(for_backend(config, backend)),
+      max_piece_(backend.reaches(MemoryKind::host) ? kMaxHostPiece : kMaxPiece),
       arena_(backend),
       buffers_(backend),
       gradients_(parameters, arena_),
@@ -141,7 +142,7 @@ void Optimizer::find_updates(const TrainState& state) {
   if (groups_) return;
   const auto has_copy = [&](int parameter) { return state.has_copy(parameter); };
   groups_ = fused_groups(parameters_, config_, state.lists(), has_copy);
-  rule_groups_ = rule_groups(parameters_, config_, state.lists(), has_copy);
+  rule_groups_ = rule_groups(parameters_, config_, state.lists(), has_copy, max_piece_);
   sizes_ = state_sizes(parameters_, config_, state.lists(), *groups_, rule_groups_, has_copy);
 }
 
@@ -288,7 +289,7 @@ void Optimizer::find_rounds(const TrainState& state) {
   for (std::size_t r = 0; r < state.lists().rounds.size(); ++r) {
     const GradientLists lists = lists_of_round(state.lists(), r);
     Round round{fused_groups(parameters_, config_, lists, has_copy),
-                rule_groups(parameters_, config_, lists, has_copy)};
+                rule_groups(parameters_, config_, lists, has_copy, max_piece_)};
     for (std::vector<UpdatePiece>& group : round.by_rule)
       for (UpdatePiece& piece : group) piece.kind.skips = true;
     round_sizes_.add(
@@ -336,7 +337,7 @@ std::size_t Optimizer::scratch_bytes(const GradientLists& lists, DType compute) 
     for (const FusedPart& part : group) kinds.push_back(part.kind);
     add(fused_.get(kinds).arena_bytes());
   }
-  const auto by_rule = rule_groups(parameters_, config_, lists, has_copy);
+  const auto by_rule = rule_groups(parameters_, config_, lists, has_copy, max_piece_);
   for (const std::vector<UpdatePiece>& group : by_rule) {
     std::vector<UpdateKind> kinds;
     for (const UpdatePiece& piece : group) kinds.push_back(piece.kind);

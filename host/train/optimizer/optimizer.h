@@ -119,6 +119,7 @@ class Optimizer {
 
   const decoder::ParameterTable& parameters_;
   config::OptimizerSection config_;
+  std::int64_t max_piece_;
   program::ProgramArena arena_;
   StateBuffers buffers_;
   // Found at the first update or average.

@@ -85,7 +85,8 @@ std::vector<std::vector<FusedPart>> fused_groups(const decoder::ParameterTable& 
 }
 
 std::vector<UpdatePiece> update_pieces(const decoder::Parameter& p,
-                                       const config::OptimizerSection& config, bool copy) {
+                                       const config::OptimizerSection& config, bool copy,
+                                       std::int64_t most) {
   const UpdateRule rule = rule_of(p, config);
   const std::int64_t n = p.num_elements();
   UpdatePiece piece{.kind = {.rule = rule, .weight_decay = weight_decay(p, config), .copy = copy}};
@@ -102,8 +103,7 @@ std::vector<UpdatePiece> update_pieces(const decoder::Parameter& p,
   }
   std::vector<UpdatePiece> out;
   while (piece.first < n) {
-    const std::int64_t left =
-        needs_buffers(rule, config) ? std::min(kMaxPiece, n - piece.first) : n;
+    const std::int64_t left = needs_buffers(rule, config) ? std::min(most, n - piece.first) : n;
     kind.rows = blocks ? std::max<std::int64_t>(left / kBlock, 1) : 1;
     kind.width = blocks ? std::min(left, kBlock) : left;
     out.push_back(piece);
@@ -115,14 +115,15 @@ std::vector<UpdatePiece> update_pieces(const decoder::Parameter& p,
 std::vector<std::vector<UpdatePiece>> rule_groups(const decoder::ParameterTable& parameters,
                                                   const config::OptimizerSection& config,
                                                   const GradientLists& lists,
-                                                  const std::function<bool(int)>& has_copy) {
+                                                  const std::function<bool(int)>& has_copy,
+                                                  std::int64_t most) {
   std::vector<UpdatePiece> pieces, of_lists;
   for (int i = 0; i < std::ssize(parameters.all()); ++i) {
     const decoder::Parameter& p = parameters[i];
     if (!p.learns() || lists.is_shared(i) || is_fused(rule_of(p, config), config)) continue;
     const auto index = static_cast<std::size_t>(i);
     const bool has_list = index < lists.step.size() && lists.step[index] > 0;
-    for (UpdatePiece& piece : update_pieces(p, config, has_copy(i))) {
+    for (UpdatePiece& piece : update_pieces(p, config, has_copy(i), most)) {
       piece.parameter = i;
       (has_list ? of_lists : pieces).push_back(std::move(piece));
     }
@@ -139,8 +140,8 @@ std::vector<std::vector<UpdatePiece>> rule_groups(const decoder::ParameterTable&
                        structure_of(out.back().front().kind) == structure_of(piece.kind);
     if (!joins) {
       out.emplace_back();
-      room = needs_buffers(piece.kind.rule, config) ? kMaxPiece
-                                                    : std::numeric_limits<std::int64_t>::max();
+      room =
+          needs_buffers(piece.kind.rule, config) ? most : std::numeric_limits<std::int64_t>::max();
     }
     room -= piece.num_elements();
     out.back().push_back(std::move(piece));

@@ -16,6 +16,8 @@ namespace lamina::train {
 // Maximum number of elements per update of an elementwise rule with temporaries, or with state in
 // host memory.
 inline constexpr std::int64_t kMaxPiece = std::int64_t{1} << 22;
+// Likewise on a CPU, where a call costs little and small temporaries stay in caches.
+inline constexpr std::int64_t kMaxHostPiece = std::int64_t{1} << 18;
 
 // True if a fused kernel computes the rule: for AdamW alone. Beside Muon it has Nesterov's
 // momentum, which the kernel lacks.
@@ -51,16 +53,18 @@ struct UpdatePiece {
   std::int64_t num_elements() const { return kind.batch * kind.rows * kind.width; }
 };
 // Returns the updates by the rule's graph that together change the whole parameter, without its
-// number.
+// number. Elementwise rules with temporaries have pieces of up to `most` elements.
 std::vector<UpdatePiece> update_pieces(const decoder::Parameter& parameter,
-                                       const config::OptimizerSection& config, bool copy);
+                                       const config::OptimizerSection& config, bool copy,
+                                       std::int64_t most);
 // Returns the updates of a step by graphs of rules, except of gradients that share memory: one
-// group per program, of graphs with one structure. Groups have up to kMaxPiece elements, or one
+// group per program, of graphs with one structure. Groups have up to `most` elements, or one
 // larger piece, if their graphs have temporaries or their state is copied together. A piece of a
 // table whose gradient is a list is alone.
 std::vector<std::vector<UpdatePiece>> rule_groups(const decoder::ParameterTable& parameters,
                                                   const config::OptimizerSection& config,
                                                   const GradientLists& lists,
-                                                  const std::function<bool(int)>& has_copy);
+                                                  const std::function<bool(int)>& has_copy,
+                                                  std::int64_t most);
 
 }  // namespace lamina::train
