@@ -4,6 +4,7 @@
 
 #include "backends/cpu/attention/cached_rows.h"
 #include "backends/cpu/attention/cells.h"
+#include "backends/cpu/simd/prefetch.h"
 
 namespace lamina::cpu {
 namespace {
@@ -56,7 +57,10 @@ void prefetch_rows(const void* data, const AttentionStrides& strides, std::int64
   for (std::int64_t i = first_row; i < min(sizes.rows, first_row + kTile); ++i, row.next()) {
     const char* p = base + (row.t * strides.token + row.g * strides.head) * element_bytes;
     for (std::int64_t j = 0; j < dim * element_bytes; j += 64)
-      __builtin_prefetch(p + j, kWrite ? 1 : 0, 2);
+      if constexpr (kWrite)
+        prefetch_for_writing(p + j);
+      else
+        __builtin_prefetch(p + j, 0, 2);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "backends/cpu/gemm/tile_simd.h"
+#include "backends/cpu/simd/prefetch.h"
 #include "backends/cpu/simd/vectors.h"
 #include "core/round_up.h"
 
@@ -112,7 +113,7 @@ LAMINA_SIMD void fetch_words(Word* panels, std::int64_t stride, std::int64_t wor
   constexpr std::int64_t kLine = 16;
   if constexpr (kWidth < kLine && kNativeBytes == 32)
     if (word % (kLine / kWidth) == 0)
-      __builtin_prefetch(panels + i / kWidth * stride + word * kWidth + kLinesAhead * kLine, 1);
+      prefetch_for_writing(panels + i / kWidth * stride + word * kWidth + kLinesAhead * kLine);
 }
 
 template <class Format, int kWidth>

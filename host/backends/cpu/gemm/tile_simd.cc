@@ -5,6 +5,7 @@
 #include "backends/cpu/gemm/tile_finish_simd.h"
 #include "backends/cpu/gemm/tile_pack_simd.h"
 #include "backends/cpu/gemm/tile_sums_simd.h"
+#include "backends/cpu/simd/prefetch.h"
 
 namespace lamina::cpu {
 namespace {
@@ -25,7 +26,7 @@ void fetch_outputs(const TileArguments& t, std::int64_t row, std::int64_t rows, 
   const std::int64_t size = t.bf16_out ? 2 : 4;
   const char* c = static_cast<const char*>(t.c) + (row * t.ldc + column) * size;
   for (std::int64_t r = 0; r < rows; ++r, c += t.ldc * size)
-    for (std::int64_t at = 0; at < columns * size; at += 64) __builtin_prefetch(c + at, 1);
+    for (std::int64_t at = 0; at < columns * size; at += 64) prefetch_for_writing(c + at);
 }
 
 template <class Format>

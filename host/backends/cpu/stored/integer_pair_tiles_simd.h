@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "backends/cpu/gemm/tile_finish_simd.h"
+#include "backends/cpu/simd/prefetch.h"
 #include "backends/cpu/stored/integer_pair_blocks_simd.h"
 #include "backends/cpu/stored/integer_panels_simd.h"
 
@@ -148,7 +149,7 @@ LAMINA_SIMD void request(const TileArguments& t, std::int64_t row, std::int64_t 
   const std::int64_t size = t.bf16_out ? 2 : 4;
   for (std::int64_t r = row; r < std::min(row + kTileRows, rows); ++r) {
     const std::byte* c = static_cast<const std::byte*>(t.c) + r * t.ldc * size;
-    for (std::int64_t at = 0; at < t.n * size; at += 64) __builtin_prefetch(c + at, 1);
+    for (std::int64_t at = 0; at < t.n * size; at += 64) prefetch_for_writing(c + at);
   }
 }
 
