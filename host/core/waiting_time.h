@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 namespace lamina {
 
@@ -20,6 +21,16 @@ class WaitingTime {
     total_ += std::min(now - last_, kLongestGap);
     last_ = now;
     return total_;
+  }
+
+  // Pauses before the next look: the longer the wait, the less does a late answer matter. A yield
+  // is short if a CPU is free; on a busy machine it may take the time slices of all other threads,
+  // so few of them fit into the first milliseconds.
+  void pause() const {
+    using std::chrono::microseconds;
+    using std::chrono::milliseconds;
+    if (total_ < milliseconds(2)) return std::this_thread::yield();
+    std::this_thread::sleep_for(total_ < milliseconds(20) ? microseconds(20) : microseconds(200));
   }
 
  private:

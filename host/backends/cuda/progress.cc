@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 #include <utility>
 
 #include "backends/cuda/context.h"
@@ -15,14 +14,6 @@ namespace lamina::cuda {
 namespace {
 
 using Clock = WaitingTime::Clock;
-using std::chrono::microseconds;
-using std::chrono::milliseconds;
-
-// The longer a wait has taken, the less does a late answer matter.
-void pause_after(Clock::duration waited) {
-  if (waited < milliseconds(2)) return std::this_thread::yield();
-  std::this_thread::sleep_for(waited < milliseconds(20) ? microseconds(20) : microseconds(200));
-}
 
 double seconds_of(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
@@ -68,7 +59,7 @@ void GpuProgress::wait(EventHandle event) {
                      text_of_limit(limit));
       }
     }
-    pause_after(waited);
+    waiting.pause();
   }
   context_.give_up(
       {"cuda",

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,7 +19,6 @@ namespace lamina::cuda::nccl {
   throw DeviceError(ExitCode::communication, {"cuda", std::move(what), std::move(notes)});
 }
 
-// Begins with short pauses.
 class RankWait {
  public:
   using Limit = std::chrono::milliseconds;
@@ -45,11 +43,7 @@ class RankWait {
            {"a GPU or its link hangs; `nvidia-smi` and the system's log may say more"});
     if (waited > report && !reported_.exchange(true))
       log::warning("cuda: {}; {}", text_after(seconds(report)), text_of_limit(limit_));
-    constexpr int kShort = 200;
-    if (++count_ < kShort)
-      std::this_thread::yield();
-    else
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    time_.pause();
   }
 
  private:
@@ -60,7 +54,6 @@ class RankWait {
   const Limit limit_;
   std::atomic<bool>& reported_;
   WaitingTime time_;
-  int count_ = 0;
 };
 
 }  // namespace lamina::cuda::nccl
