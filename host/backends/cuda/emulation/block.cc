@@ -265,8 +265,8 @@ gpu::detail::Located BlockThreads::locate(gpu::Address address) {
     gpu::fault("uses memory of GPU %d on GPU %d, without peer access", owner, gpu_);
   const std::span<std::byte> memory = emulated::buffer_behind(address.value);
   if (memory.empty()) {
-    // Every access faults.
-    static std::byte nothing{};
+    // Every access faults, as one outside of an allocation, so the place is aligned for any type.
+    alignas(16) static std::byte nothing{};
     return {{&nothing, 0}, 0};
   }
   Found& found = found_[next_found_++ % found_.size()];
