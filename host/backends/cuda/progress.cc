@@ -15,8 +15,6 @@ namespace {
 
 using Clock = WaitingTime::Clock;
 
-double seconds_of(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
-
 }  // namespace
 
 void GpuProgress::add(const std::shared_ptr<QueueProgress>& queue) {
@@ -55,7 +53,7 @@ void GpuProgress::wait(EventHandle event) {
       } else if (limit > Clock::duration::zero() && waited > limit) {
         break;
       } else if (!std::exchange(reported, true)) {
-        log::warning("cuda: {} has not ended for {:g} s; {}", unfinished(), seconds_of(report),
+        log::warning("cuda: {} has not ended for {}; {}", unfinished(), seconds_text(report),
                      text_of_limit(limit));
       }
     }
@@ -63,7 +61,7 @@ void GpuProgress::wait(EventHandle event) {
   }
   context_.give_up(
       {"cuda",
-       fmt::format("{} does not end: no progress for {:g} s", unfinished(), seconds_of(limit)),
+       fmt::format("{} does not end: no progress for {}", unfinished(), seconds_text(limit)),
        {"the GPU is not used any more; a training run continues from its last checkpoint",
         "LAMINA_GPU_TIMEOUT sets the limit in seconds; 0: none"}});
 }

@@ -30,10 +30,14 @@ std::chrono::seconds gpu_timeout() {
   return std::chrono::seconds(seconds);
 }
 
+std::string seconds_text(std::chrono::duration<double> time) {
+  return fmt::format("{:g} s", time.count());
+}
+
 std::string text_of_limit(std::chrono::duration<double> limit) {
   if (limit.count() == 0) return "LAMINA_GPU_TIMEOUT sets a limit in seconds";
-  return fmt::format("the program gives up after {:g} s; LAMINA_GPU_TIMEOUT sets the limit",
-                     limit.count());
+  return fmt::format("the program gives up after {}; LAMINA_GPU_TIMEOUT sets the limit",
+                     seconds_text(limit));
 }
 
 }  // namespace lamina::cuda

@@ -17,6 +17,9 @@ Duration time_to_report(Duration limit) {
   return limit > Duration::zero() ? limit / 10 : std::chrono::minutes(1);
 }
 
+// Returns eg: "0.5 s".
+std::string seconds_text(std::chrono::duration<double> time);
+
 // Returns eg: "the program gives up after 600 s; LAMINA_GPU_TIMEOUT sets the limit".
 std::string text_of_limit(std::chrono::duration<double> limit);
 

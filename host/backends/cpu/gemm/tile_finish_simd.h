@@ -3,6 +3,7 @@
 
 #include "backends/cpu/gemm/tile_simd.h"
 #include "backends/cpu/simd/memory.h"
+#include "backends/cpu/simd/prefetch.h"
 
 namespace lamina::cpu {
 namespace {
@@ -25,6 +26,15 @@ LAMINA_SIMD void end_stores_past_caches() {
 #if defined(__AVX512F__)
   _mm_sfence();
 #endif
+}
+
+// Prefetches the lines of C that will be written, during the products before.
+LAMINA_SIMD void fetch_outputs(const TileArguments& t, std::int64_t row, std::int64_t rows,
+                               std::int64_t column, std::int64_t columns) {
+  const std::int64_t size = t.bf16_out ? 2 : 4;
+  const char* c = static_cast<const char*>(t.c) + (row * t.ldc + column) * size;
+  for (std::int64_t r = 0; r < rows; ++r, c += t.ldc * size)
+    for (std::int64_t at = 0; at < columns * size; at += 64) prefetch_for_writing(c + at);
 }
 
 template <typename Out, typename Bias>

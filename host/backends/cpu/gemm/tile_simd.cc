@@ -5,7 +5,6 @@
 #include "backends/cpu/gemm/tile_finish_simd.h"
 #include "backends/cpu/gemm/tile_pack_simd.h"
 #include "backends/cpu/gemm/tile_sums_simd.h"
-#include "backends/cpu/simd/prefetch.h"
 
 namespace lamina::cpu {
 namespace {
@@ -19,15 +18,6 @@ constexpr std::int64_t kMaxWordsAtOnce = 1024, kSlabsAtOnce = 64;
 #endif
 
 static_assert(kPackedRows % std::max(kRows, kWordLanes) == 0);
-
-// Prefetches the lines of C that finish() will write, during the products before it.
-void fetch_outputs(const TileArguments& t, std::int64_t row, std::int64_t rows, std::int64_t column,
-                   std::int64_t columns) {
-  const std::int64_t size = t.bf16_out ? 2 : 4;
-  const char* c = static_cast<const char*>(t.c) + (row * t.ldc + column) * size;
-  for (std::int64_t r = 0; r < rows; ++r, c += t.ldc * size)
-    for (std::int64_t at = 0; at < columns * size; at += 64) prefetch_for_writing(c + at);
-}
 
 template <class Format>
 bool takes_as_it_is(const TileOperand& a, std::int64_t k) {

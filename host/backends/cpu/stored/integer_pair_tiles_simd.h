@@ -20,7 +20,6 @@
 #include <utility>
 
 #include "backends/cpu/gemm/tile_finish_simd.h"
-#include "backends/cpu/simd/prefetch.h"
 #include "backends/cpu/stored/integer_pair_blocks_simd.h"
 #include "backends/cpu/stored/integer_panels_simd.h"
 
@@ -144,15 +143,6 @@ LAMINA_SIMD void add_block(const X& x, const W& w, float (*sums)[kTileColumns],
   }
 }
 
-// Requests the lines of C that a tile will be written to.
-LAMINA_SIMD void request(const TileArguments& t, std::int64_t row, std::int64_t rows) {
-  const std::int64_t size = t.bf16_out ? 2 : 4;
-  for (std::int64_t r = row; r < std::min(row + kTileRows, rows); ++r) {
-    const std::byte* c = static_cast<const std::byte*>(t.c) + r * t.ldc * size;
-    for (std::int64_t at = 0; at < t.n * size; at += 64) prefetch_for_writing(c + at);
-  }
-}
-
 // IntegerMultiply for slabs of X and strips of W.
 template <typename X, typename W, int kParts, bool kHasMinimum, bool kHasRest>
 void multiply_strips(const TileArguments& t, const std::byte* slabs, const std::byte* panel) {
@@ -167,7 +157,8 @@ void multiply_strips(const TileArguments& t, const std::byte* slabs, const std::
       const auto* w = reinterpret_cast<const W*>(panel);
       for (std::int64_t column = 0; column < t.n; column += kStripColumns, w += blocks)
         for (std::int64_t row = 0; row < rows; row += kTileRows) {
-          if (column == 0 && begin == 0) request(t, first + row, first + rows);
+          if (column == 0 && begin == 0)
+            fetch_outputs(t, first + row, std::min<std::int64_t>(kTileRows, rows - row), 0, t.n);
           const auto* of_tile = x + row / kTileRows * blocks;
           for (std::int64_t block = begin; block < end; ++block)
             add_block<kParts, kHasMinimum, kHasRest>(of_tile[block], w[block], sums + row, column);

@@ -66,9 +66,8 @@ Slot& slot_of_this_thread() {
 
 std::string text_of(const Slot& slot, Clock::duration waited) {
   const int gpu = slot.gpu;
-  return fmt::format("{} does not return{}: no answer for {:g} s", slot.function.load(),
-                     gpu < 0 ? "" : fmt::format(" on GPU {}", gpu),
-                     std::chrono::duration<double>(waited).count());
+  return fmt::format("{} does not return{}: no answer for {}", slot.function.load(),
+                     gpu < 0 ? "" : fmt::format(" on GPU {}", gpu), seconds_text(waited));
 }
 
 void look_at(Slot& slot, Clock::duration most) {

@@ -117,7 +117,7 @@ class GpuRank final : public Communicator {
         continue;
       }
       check_peers(first.name);
-      wait.pause([&](const std::string& seconds) { return text_of_late(first, seconds); });
+      wait.pause([&](const std::string& time) { return text_of_late(first, time); });
     }
   }
 
@@ -179,8 +179,8 @@ class GpuRank final : public Communicator {
     context_.enter();
     RankWait wait(shared_->limit, shared_->reported);
     while (check_peers(action) != NcclResult::success)
-      wait.pause([&](const std::string& seconds) {
-        return fmt::format("{} on {}: not done after {} s", action, shared_->name(rank_), seconds);
+      wait.pause([&](const std::string& time) {
+        return fmt::format("{} on {}: not done after {}", action, shared_->name(rank_), time);
       });
   }
 
@@ -202,15 +202,15 @@ class GpuRank final : public Communicator {
   }
 
   // Names the ranks that others wait for.
-  std::string text_of_late(const Collective& late, const std::string& seconds) const {
+  std::string text_of_late(const Collective& late, const std::string& time) const {
     std::string missing;
     for (int rank = 0; rank < num_ranks(); ++rank)
       if (shared_->reached[static_cast<std::size_t>(rank)] < late.number)
         missing += fmt::format("{}{}", missing.empty() ? "" : ", ", shared_->name(rank));
     return missing.empty()
-               ? fmt::format("{} did not end on {} within {} s, although all ranks came to it",
-                             late.name, shared_->name(rank_), seconds)
-               : fmt::format("{} did not come to {} within {} s", missing, late.name, seconds);
+               ? fmt::format("{} did not end on {} within {}, although all ranks came to it",
+                             late.name, shared_->name(rank_), time)
+               : fmt::format("{} did not come to {} within {}", missing, late.name, time);
   }
 
   std::shared_ptr<Shared> shared_;

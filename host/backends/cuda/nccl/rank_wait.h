@@ -32,25 +32,21 @@ class RankWait {
     reported_ = false;
   }
 
-  // Pauses. `text_after` returns what has not come after that many seconds: a warning when the wait
-  // is long, and the error at the limit.
+  // Pauses. `text_after` returns what has not come after such a time, eg "0.5 s": a warning when
+  // the wait is long, and the error at the limit.
   template <typename Text>
   void pause(const Text& text_after) {
     const WaitingTime::Clock::duration waited = time_.look();
     const Limit report = time_to_report(limit_);
     if (limit_ > Limit::zero() && waited > limit_)
-      fail(text_after(seconds(limit_)),
+      fail(text_after(seconds_text(limit_)),
            {"a GPU or its link hangs; `nvidia-smi` and the system's log may say more"});
     if (waited > report && !reported_.exchange(true))
-      log::warning("cuda: {}; {}", text_after(seconds(report)), text_of_limit(limit_));
+      log::warning("cuda: {}; {}", text_after(seconds_text(report)), text_of_limit(limit_));
     time_.pause();
   }
 
  private:
-  static std::string seconds(Limit time) {
-    return fmt::format("{:g}", std::chrono::duration<double>(time).count());
-  }
-
   const Limit limit_;
   std::atomic<bool>& reported_;
   WaitingTime time_;
