@@ -191,7 +191,7 @@ TEST(Faults, F28CountsOfExpertsAndLayersAreLimited) {
   const std::pair<const char*, const char*> cases[] = {
       {"model.num_experts=65537", "'model.num_experts' must be an integer, at least 1 and at most"},
       {"model.num_experts=10000000", "at most 65536, got 10000000"},
-      {"model.num_hidden_layers=65537", "'num_hidden_layers' must be 1 to 65536, got 65537"},
+      {"model.num_hidden_layers=8193", "'num_hidden_layers' must be 1 to 8192, got 8193"},
       {"model.num_hidden_layers=0", "'model.num_hidden_layers' must be an integer, at least 1"},
   };
   for (const auto& [set, says] : cases) {
