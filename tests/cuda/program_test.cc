@@ -6,6 +6,8 @@
 
 #include <filesystem>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "support/paths.h"
 #include "support/process.h"
@@ -20,15 +22,18 @@ const std::string kProgram = LAMINA_BUILD_DIR "/bin/lamina";
 
 // Runs a program with a driver of that kind: none, or one of fake_driver.cc.
 Finished decode_on(const std::string& device, const std::string& driver,
-                   const std::string& program = kProgram) {
+                   const std::string& program = kProgram,
+                   const std::vector<std::string>& options = {"--stats"}) {
   Surroundings surroundings;
   if (driver != "none")
     surroundings.environment = {"LD_LIBRARY_PATH=" LAMINA_BUILD_DIR "/tests/fake_driver",
                                 "FAKE_DRIVER=" + driver};
   if (driver == "hung") surroundings.environment.emplace_back("LAMINA_GPU_TIMEOUT=1");
-  return run_process({program, "decode", "-m", LAMINA_SOURCE_DIR "/configs", "--ids", "1,2", "-n",
-                      "1", "--device", device, "--stats"},
-                     surroundings);
+  std::vector<std::string> words = {program,    "decode", "-m", LAMINA_SOURCE_DIR "/configs",
+                                    "--ids",    "1,2",    "-n", "1",
+                                    "--device", device};
+  words.insert(words.end(), options.begin(), options.end());
+  return run_process(words, surroundings);
 }
 
 void expect_refusal(const std::string& device, const std::string& driver, const char* text) {
@@ -67,6 +72,14 @@ TEST(CudaProgram, ADriverThatDoesNotReturnIsNamed) {
                                  "program gives up after 1 s"));
   EXPECT_THAT(run.err, HasSubstr("error: cuda: cuInit does not return: no answer for 1 s\n"));
   EXPECT_THAT(run.err, HasSubstr("the process ends at once; the last checkpoint stays"));
+}
+
+TEST(CudaProgram, ADriverThatDoesNotReturnIsAnErrorInJson) {
+  const Finished run = decode_on("cuda", "hung", kProgram, {"--json"});
+  EXPECT_EQ(run.code, 7) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("error: cuda: cuInit does not return: no answer for 1 s\n"));
+  EXPECT_THAT(run.out, HasSubstr(R"({"error":{"code":7,"class":)"));
+  EXPECT_THAT(run.out, HasSubstr(R"("what":"cuInit does not return: no answer for 1 s")"));
 }
 
 // Expects that the program refuses kernels of fake_driver/kernels.cc.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <new>
@@ -18,6 +19,7 @@
 #include "config/run_config.h"
 #include "core/broken_pipe.h"
 #include "core/error.h"
+#include "core/hung_device.h"
 #include "core/json_writer.h"
 #include "core/log.h"
 #include "core/out_of_memory.h"
@@ -179,6 +181,18 @@ int perform(const std::vector<Command>& commands, const Request& request) {
   return static_cast<int>(ExitCode::unclassified);
 }
 
+// How the error of a hung device is reported, by a thread that has no request.
+std::atomic<ColorMode> color_of_report{ColorMode::automatic};
+std::atomic<bool> report_is_json{false};
+
+void report_like_errors(ColorMode color, bool json) {
+  color_of_report = color;
+  report_is_json = json;
+  report_hung_device_by([](const Error& error) {
+    report(error.code(), error.text(), color_of_report, report_is_json);
+  });
+}
+
 bool asks_for_json(const std::vector<std::string>& words) {
   for (const std::string& word : words)
     if (word == "--" || word == "--json") return word == "--json";
@@ -196,6 +210,7 @@ int run_program(const std::vector<Command>& commands, const std::vector<std::str
     return 0;
   });
   if (!parsed) return code;
+  report_like_errors(request.arguments.globals.color, request.json);
   return guarded(request.arguments.globals.color, request.json,
                  [&] { return perform(commands, request); });
 }

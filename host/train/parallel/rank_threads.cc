@@ -2,8 +2,8 @@
 
 #include <chrono>
 
-#include "core/end_process.h"
 #include "core/error.h"
+#include "core/hung_device.h"
 
 namespace lamina::train {
 namespace {
@@ -83,9 +83,9 @@ void RankThreads::give_up() {
   try {
     std::rethrow_exception(error_);
   } catch (const Error& e) {
-    end_with_hung_device(static_cast<int>(e.code()), e.what());
+    end_with_hung_device(e);
   } catch (const std::exception& e) {
-    end_with_hung_device(static_cast<int>(ExitCode::communication), e.what());
+    end_with_hung_device(DeviceError(ExitCode::communication, {"", e.what(), {}}));
   }
 }
 

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "backends/cuda/timeout.h"
-#include "core/end_process.h"
 #include "core/error.h"
+#include "core/hung_device.h"
 #include "core/log.h"
 #include "core/waiting_time.h"
 
@@ -86,7 +86,7 @@ void look_at(Slot& slot, Clock::duration most) {
                            {"the card hangs: `dmesg` may show an Xid; reset it, or use another GPU",
                             "a training run continues from its last checkpoint",
                             "LAMINA_GPU_TIMEOUT sets the limit in seconds; 0: none"}});
-    end_with_hung_device(static_cast<int>(error.code()), error.what());
+    end_with_hung_device(error);
   }
   if (waited <= report || slot.reported) return;
   slot.reported = true;
