@@ -319,5 +319,23 @@ TEST(Faults, F27MetricsHaveEachStepOnce) {
   EXPECT_EQ(steps_in(w, "out/metrics.superseded.jsonl"), (std::vector<std::int64_t>{3, 4}));
 }
 
+TEST(RunFaults, TrainingOutlivesTheReaderOfItsLines) {
+  const Workplace w;
+  const auto train = [&](const std::string& to, const std::string& out) {
+    return run_shell(
+        "set -o pipefail; " LAMINA_BUILD_DIR "/bin/lamina train run.toml --json --out " + out + to,
+        {.environment = {"LAMINA_PIN=0"}, .folder = w.path("")});
+  };
+  const Finished piped = train(" | true", "piped"), full = train(" > /dev/full", "full");
+  for (const Finished& f : {piped, full}) {
+    EXPECT_EQ(f.code, 0) << f.err;
+    EXPECT_THAT(f.err, HasSubstr("; training continues without lines of --json"));
+  }
+  EXPECT_THAT(piped.err, HasSubstr("warning: stdout: its reader has ended"));
+  EXPECT_THAT(full.err, HasSubstr("warning: stdout: cannot write output: no space left on device"));
+  EXPECT_TRUE(w.exists("piped/checkpoints/step-00000004"));
+  EXPECT_TRUE(w.exists("full/checkpoints/step-00000004"));
+}
+
 }  // namespace
 }  // namespace lamina::testing

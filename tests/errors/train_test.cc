@@ -216,13 +216,5 @@ TEST(TrainErrors, ADiskThatIsFullLeavesEarlierCheckpointsAndNothingHalfWritten) 
   EXPECT_EQ(again.code, 0) << again.err;  // with enough room it continues
 }
 
-TEST(TrainErrors, StdoutThatIsFullEndsAJsonRunWithAnError) {
-  Workplace w;
-  Finished f = run_shell(LAMINA_BUILD_DIR "/bin/lamina train run.toml --json >/dev/full",
-                         {.folder = w.path("")});
-  EXPECT_EQ(f.code, 4) << f.err;
-  EXPECT_THAT(f.err, ::testing::HasSubstr("no space left on device"));
-}
-
 }  // namespace
 }  // namespace lamina::testing

@@ -9,6 +9,7 @@
 #include "cli/plugin/plugin_sources.h"
 #include "cli/shell/command.h"
 #include "cli/shell/plugins.h"
+#include "cli/shell/shell_word.h"
 #include "core/program_path.h"
 #include "core/system_error.h"
 
@@ -83,7 +84,7 @@ void check_family(const std::string& name, const Globals& globals) {
 std::string cmake_prefix() {
   const fs::path prefix = program_path().parent_path().parent_path();
   std::error_code error;
-  return fs::exists(prefix / "lib/cmake/lamina_plugin_api", error) ? prefix.string()
+  return fs::exists(prefix / "lib/cmake/lamina_plugin_api", error) ? shell_word(prefix.string())
                                                                    : "<where lamina is installed>";
 }
 
@@ -108,13 +109,15 @@ int make(const Arguments& arguments, const Device&) {
     fs::remove_all(to, error);
     throw;
   }
+  const fs::path build = to / "build";
   print(
       fmt::format("{0}\n"
                   "  model.cc has the equations. To build, check and look at it:\n"
-                  "    cmake -S {0} -B {0}/build -DCMAKE_PREFIX_PATH={2}\n"
-                  "    cmake --build {0}/build && ctest --test-dir {0}/build\n"
-                  "    lamina plugin inspect {0}/build/lib/lamina/plugins/{1}.lamina.so\n",
-                  to.string(), name, cmake_prefix()));
+                  "    cmake -S {1} -B {2} -DCMAKE_PREFIX_PATH={3}\n"
+                  "    cmake --build {2} && ctest --test-dir {2}\n"
+                  "    lamina plugin inspect {4}\n",
+                  to.string(), shell_word(to.string()), shell_word(build.string()), cmake_prefix(),
+                  shell_word((build / "lib/lamina/plugins" / (name + ".lamina.so")).string())));
   return 0;
 }
 

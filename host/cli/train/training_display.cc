@@ -8,11 +8,13 @@
 #include <tuple>
 
 #include "cli/data/data_lines.h"
+#include "cli/shell/shell_word.h"
 #include "cli/shell/signals.h"
 #include "cli/shell/terminal.h"
 #include "cli/shell/units.h"
 #include "cli/train/loss_curve.h"
 #include "cli/train/progress.h"
+#include "core/broken_pipe.h"
 #include "core/error.h"
 #include "core/json_writer.h"
 #include "core/log.h"
@@ -21,16 +23,6 @@
 
 namespace lamina::cli {
 namespace {
-
-// Quotes `word` for a shell.
-std::string shell_word(const std::string& word) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
-  if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return word;
-  std::string out = "'";
-  for (char c : word) c == '\'' ? out += "'\\''" : out += c;
-  return out + "'";
-}
 
 // " --plugin FILE", for a command line that needs the same plugins.
 std::string plugin_options(const Arguments& a) {
@@ -41,7 +33,8 @@ std::string plugin_options(const Arguments& a) {
   return out;
 }
 
-void print_json_step(const train::LoopEvents::Step& event) {
+// Returns false, after a warning, if stdout takes no more: training is worth more than its lines.
+bool print_json_step(const train::LoopEvents::Step& event) {
   JsonWriter json;
   json.begin_object().key("event").value("step").key("step").value(event.step);
   json.key("train/loss")
@@ -57,7 +50,16 @@ void print_json_step(const train::LoopEvents::Step& event) {
       .key("perf/step_seconds")
       .value(event.seconds)
       .end_object();
-  print(json.text() + "\n");
+  constexpr std::string_view kContinues = "training continues without lines of --json";
+  try {
+    print(json.text() + "\n");
+    return true;
+  } catch (const BrokenPipe&) {
+    log::warning("stdout: its reader has ended; {}", kContinues);
+  } catch (const UserError& failure) {
+    log::warning("{}; {}", failure.what(), kContinues);
+  }
+  return false;
 }
 
 constexpr std::size_t kSampleBytes = 4096;  // of a sample's line in the log
@@ -91,13 +93,13 @@ train::LoopEvents events_of(const Arguments& arguments, ProgressDisplay& progres
                             const Extras& extras) {
   train::LoopEvents events;
   events.step = [&, json = arguments.flag("json"),
-                 profile = extras.profile](const train::LoopEvents::Step& event) {
+                 profile = extras.profile](const train::LoopEvents::Step& event) mutable {
     if (profile) profile->end_step(event.step);
     progress.report({event.step, event.num_steps, event.result.loss, event.result.gradient_norm,
                      event.result.lr, event.result.num_labels, event.result.total,
                      progress_text(event.result)});
     curves.training.push_back({event.step, event.result.loss});
-    if (json) print_json_step(event);
+    json = json && print_json_step(event);
   };
   events.validation = [&](const train::LoopEvents::Validation& event) {
     curves.validation.push_back({event.step, event.loss});
