@@ -63,6 +63,20 @@ TEST(ResumeErrors, ResumesOnlyFromCheckpoints) {
   EXPECT_FALSE(w.exists("out/checkpoints"));
 }
 
+TEST(ResumeErrors, AnotherRunWithoutStepsLeftIsRefusedBeforeAnythingIsRenamed) {
+  Workplace w;
+  w.train();
+  w.expect({{"train", "run.toml", "--out", "other", "--resume", "out"},
+            2,
+            {"out/checkpoints/step-00000004: is at step 4, and 'train.steps' is 4: there is "
+             "nothing to train",
+             "raise train.steps"}});
+  EXPECT_FALSE(w.exists("other/checkpoints/step-00000004"));
+  ASSERT_EQ(w.lamina({"train", "run.toml", "--out", "other"}).code, 0);
+  w.expect({{"train", "run.toml", "--out", "other", "--resume", "out"}, 2, {"nothing to train"}});
+  EXPECT_TRUE(w.exists("other/checkpoints/step-00000004"));
+}
+
 TEST(ResumeErrors, ADamagedCheckpointThatIsAskedForIsNotUsed) {
   Workplace w;
   w.train();

@@ -144,18 +144,34 @@ void Resumption::load(Loop& loop) {
     try {
       loop.resume(candidates_.back());
       step_ = loop.progress().step;
-      return;
+      break;
     } catch (const io::Damaged& damage) {
       pass_over(damage);
     }
     pass_over_damaged();
   }
+  check_work_is_left();
+}
+
+// True if the checkpoint is in the directory of this run.
+bool Resumption::is_own() const {
+  return is_same(fs::path(checkpoint()).parent_path(), checkpoints_directory(run_));
+}
+
+// Without a step the run would have no checkpoint, and those that it had would be set aside.
+void Resumption::check_work_is_left() const {
+  if (automatic_ || candidates_.empty() || is_own() || step_ < now_.train.steps) return;
+  throw UserError(ExitCode::usage,
+                  {checkpoint(),
+                   fmt::format("is at step {}, and 'train.steps' is {}: there is nothing to train",
+                               step_, now_.train.steps),
+                   {"raise train.steps, or use this checkpoint as it is"}});
 }
 
 // Whole checkpoints of this run that are newer than the loaded one, newest first; all of them if
 // that one belongs to another run.
 std::vector<std::string> Resumption::in_the_way() const {
-  const bool own = is_same(fs::path(checkpoint()).parent_path(), checkpoints_directory(run_));
+  const bool own = is_own();
   std::vector<std::string> out;
   for (const CheckpointEntry& entry : list_checkpoints(run_))
     if (!is_same(entry.path, checkpoint()) && (!own || entry.step >= step_))

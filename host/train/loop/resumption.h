@@ -36,7 +36,7 @@ class Resumption {
   std::string checkpoint() const { return candidates_.empty() ? "" : candidates_.back(); }
 
   // Loads the checkpoint. With "auto", tries the one before if it is damaged. Throws as the
-  // constructor and Loop::resume() do.
+  // constructor and Loop::resume() do; exit 2 if it belongs to another run and no steps are left.
   void load(Loop& loop);
 
   // Settings that differ from the checkpoint's, and may differ.
@@ -55,6 +55,8 @@ class Resumption {
   void pass_over(const io::Damaged& damage);
   void check_same_run(const std::string& checkpoint);
   std::vector<std::string> in_the_way() const;
+  bool is_own() const;
+  void check_work_is_left() const;
   [[noreturn]] void fail_none_usable() const;
 
   bool automatic_;
