@@ -116,6 +116,12 @@ decoder::Adapter adapter_of(const decoder::Model& base, const weights::PeftConfi
                      {"adapters are supported for matrices that are published whole, and for "
                       "experts that are published one by one"}});
   };
+  if (config.target_modules.empty())
+    throw UserError(
+        ExitCode::usage,
+        {where,
+         "is empty, so no matrix would have an adapter",
+         {fmt::format("name matrices, eg [\"q_proj\", \"v_proj\"], or give \"{}\"", kAllLinear)}});
   for (const std::string& target : config.target_modules) {
     bool any = false;
     const Candidate* stack = nullptr;  // experts in one tensor, which are not modules

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "io/weight_files.h"
 #include "support/expect_error.h"
 #include "train/lora_run.h"
@@ -104,6 +106,22 @@ TEST(LoraOfExperts, HasTheNamesOfEachExpertsModule) {
   const std::string expert = "base_model.model.model.layers.1.block_sparse_moe.experts.5.w2.";
   EXPECT_EQ(shapes.at(expert + "lora_A.weight"), (Shape{kRank, weight[2]}));
   EXPECT_EQ(shapes.at(expert + "lora_B.weight"), (Shape{weight[1], kRank}));
+}
+
+TEST(LoraOfMatrices, MustHaveAtLeastOne) {
+  const TempDir folder;
+  EXPECT_ERROR_SAYS(LoraRun(folder, targets("")), ExitCode::usage,
+                    "lora.target_modules: is empty, so no matrix would have an adapter");
+}
+
+TEST(LoraKeys, NeedARank) {
+  for (const char* set :
+       {"lora.alpha=8", "lora.target_modules=[\"wq\"]", "lora.dropout=0.1", "lora.rslora=true"}) {
+    const TempDir folder;
+    const std::string key(set, std::strchr(set, '='));
+    EXPECT_ERROR_SAYS(LoraRun(folder, {"lora.rank=0", set}), ExitCode::usage,
+                      "'" + key + "' has no effect without 'lora.rank'");
+  }
 }
 
 TEST(LoraOfExperts, HasNoMagnitudes) {

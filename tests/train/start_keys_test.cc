@@ -14,8 +14,12 @@ namespace {
 // A run on a copied golden model without an adapter, with these keys of [model].
 RunOfFile run_with(const TempDir& folder, const std::string& golden,
                    const std::vector<std::string>& keys) {
-  const std::string file = LoraRun::write_file(folder, golden);
-  std::vector<std::string> sets{"lora.rank=0"};
+  LoraRun::write_file(folder, golden);
+  std::string run = folder.read("run.toml");
+  const std::size_t lora = run.find("[lora]");
+  run.erase(lora, run.find("[optimizer]") - lora);
+  const std::string file = folder.write("run.toml", run);
+  std::vector<std::string> sets;
   for (const std::string& key : keys) sets.push_back("model." + key);
   return RunOfFile(file, sets);
 }
