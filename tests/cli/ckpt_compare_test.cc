@@ -84,6 +84,22 @@ TEST(CkptDiff, MeasuresTheChangeByTraining) {
   }
 }
 
+TEST(CkptDiff, ComparesTheMovingAverages) {
+  const TempDir folder;
+  for (const char* name : {"a", "b"}) {
+    std::filesystem::copy(checkpoint(4), folder / name, std::filesystem::copy_options::recursive);
+    rewrite(checkpoint(4), std::string(folder / name) + "/ema.safetensors",
+            [&](io::TensorSpec& spec, std::vector<float>& values) {
+              if (name == std::string("b") && spec.name == "norm.weight") values[0] += 1;
+            });
+  }
+  const Finished f = ckpt({"diff", folder / "a", folder / "b"});
+  EXPECT_EQ(f.code, 3) << f.err;
+  EXPECT_THAT(f.out, HasSubstr("model: 21 identical, 0 not\nema: 20 identical, 1 not\n"));
+  EXPECT_THAT(ckpt({"diff", folder / "a", checkpoint(4)}).out,
+              HasSubstr("ema: only in A, not compared"));
+}
+
 TEST(CkptDiff, NamesMissingAndChangedTensorsAndNaNs) {
   const TempDir folder;
   const std::string other = folder / "other.safetensors";

@@ -63,10 +63,12 @@ TEST(CkptLs, JsonHasStepsAndSizes) {
 }
 
 TEST(CkptVerify, AcceptsTrainedCheckpoints) {
-  const Finished result = ckpt({"verify", trained_run()});
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("step-00000002: 5 files"));
-  EXPECT_THAT(result.out, HasSubstr("step-00000004: 5 files"));
+  for (const std::string& all : {trained_run(), trained_run() + "/checkpoints"}) {
+    const Finished result = ckpt({"verify", all});
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("step-00000002: 5 files"));
+    EXPECT_THAT(result.out, HasSubstr("step-00000004: 5 files"));
+  }
 }
 
 TEST(CkptVerify, NamesTheDamagedTensorAndExitsWith4) {

@@ -187,6 +187,15 @@ JsonDocument against(std::vector<std::string> words) {
   return JsonDocument::parse(result.code == 0 ? result.out : "{}", "eval");
 }
 
+TEST(Eval, RowsOfARunAreFixed) {
+  for (const char* option : {"--tokens", "--stride", "--separator"}) {
+    const Finished f = lamina_program(
+        {"eval", trained_run(), option, option == std::string("--separator") ? "line" : "32"});
+    EXPECT_EQ(f.code, 2) << option;
+    EXPECT_THAT(f.err, HasSubstr(std::string(option) + ": needs --data; the rows of a run's"));
+  }
+}
+
 // The two checkpoints of the run, as two models.
 TEST(EvalAgainst, ReportsThePerplexityOfEachModelAlone) {
   const std::string text = LAMINA_SOURCE_DIR "/docs/glossary.md";

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/json.h"
 #include "support/paths.h"
 #include "support/process.h"
 #include "support/temp_dir.h"
@@ -222,6 +223,18 @@ TEST(Program, ReaderThatGoesAwayEndsItQuietly) {
       run_shell("set -o pipefail; (sleep 0.2; exec " + kProgram + " config explain) | true");
   EXPECT_EQ(result.code, 141);
   EXPECT_EQ(result.err, "");
+}
+
+TEST(Program, OneKeyOrSectionIsExplainedInJson) {
+  const Finished key = lamina({"config", "explain", "train.steps", "--json"});
+  const JsonDocument json = JsonDocument::parse(key.out, "explain");
+  EXPECT_EQ(json.root().at("train.steps").at("type").as_string(), "integer");
+  EXPECT_THAT(key.out, Not(HasSubstr("train.from")));
+  const Finished section = lamina({"config", "explain", "train", "--json"});
+  EXPECT_THAT(section.out, HasSubstr("\"train.from\""));
+  EXPECT_THAT(section.out, Not(HasSubstr("\"optimizer.lr\"")));
+  EXPECT_EQ(lamina({"config", "explain", "train.stpes", "--json"}).code, 2);
+  EXPECT_EQ(lamina({"config", "explain", "train.steps", "--markdown"}).code, 2);
 }
 
 TEST(Program, FullDiskBehindStdoutIsAnError) {

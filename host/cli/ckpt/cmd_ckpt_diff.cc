@@ -54,17 +54,22 @@ void write_json(JsonWriter& json, const Differences& found) {
   json.end_array().end_object();
 }
 
-bool has_optimizer(const std::string& directory) {
-  namespace fs = std::filesystem;
-  return fs::exists(fs::path(directory) / "optimizer.safetensors") ||
-         fs::exists(fs::path(directory) / "optimizer.safetensors.index.json");
+bool has_set(const std::string& directory, const std::string& set) {
+  const std::string file = directory + "/" + set + ".safetensors";
+  return std::filesystem::exists(file) || std::filesystem::exists(file + ".index.json");
 }
 
 int run_diff(const Arguments& a, const Device&) {
   const std::string left = train::resolve_model_files(a.positionals[0]),
                     right = train::resolve_model_files(a.positionals[1]);
   std::vector<std::string> sets = {"model"};
-  if (has_optimizer(left) && has_optimizer(right)) sets.emplace_back("optimizer");
+  std::string not_compared;
+  for (const char* set : {"ema", "optimizer"}) {
+    const bool in_left = has_set(left, set), in_right = has_set(right, set);
+    if (in_left && in_right) sets.emplace_back(set);
+    if (in_left != in_right)
+      not_compared += fmt::format("{}: only in {}, not compared\n", set, in_left ? "A" : "B");
+  }
   bool same = true;
   JsonWriter json(2);
   json.begin_object().key("a").value(left).key("b").value(right);
@@ -79,8 +84,7 @@ int run_diff(const Arguments& a, const Device&) {
         fmt::format("{}: {} identical, {} not\n", set, found.num_identical, found.tensors.size());
     for (const TensorDifference& tensor : found.tensors) text += line_of(tensor) + "\n";
   }
-  if (has_optimizer(left) != has_optimizer(right))
-    text += fmt::format("optimizer: only in {}, not compared\n", has_optimizer(left) ? "A" : "B");
+  text += not_compared;
   json.key("same").value(same).end_object();
   print(a.flag("json") ? json.text() + "\n" : text);
   return same ? 0 : static_cast<int>(ExitCode::numerical);

@@ -162,11 +162,13 @@ std::string evaluate_text(const Arguments& a, const Device& device, EvalSubject 
                      "is not a run directory, so it has no validation text; give text with "
                      "--data FILE",
                      {}});
-  } else if (a.has("stride")) {
-    throw UserError(
-        ExitCode::usage,
-        {"--stride", "needs --data; the rows of a run's validation data are fixed", {}});
   } else {
+    for (const char* option : {"stride", "tokens", "separator"})
+      if (a.has(option))
+        throw UserError(ExitCode::usage,
+                        {fmt::format("--{}", option),
+                         "needs --data; the rows of a run's validation data are fixed",
+                         {}});
     held_out = rows_of_run(subject);
     rows = evaluation::rows_of(*held_out);
   }

@@ -12,8 +12,12 @@ namespace fs = std::filesystem;
 
 std::vector<std::string> checkpoints_of(const std::string& path) {
   if (fs::is_directory(path)) {
-    std::vector<train::CheckpointEntry> entries = train::list_checkpoints(path);
-    std::ranges::copy(train::list_incomplete(path), std::back_inserter(entries));
+    // The folder of all checkpoints stands for its run.
+    const fs::path folder = fs::canonical(path), run = folder.parent_path();
+    const bool all = folder == train::checkpoints_directory(run.string());
+    const std::string of = all ? run.string() : path;
+    std::vector<train::CheckpointEntry> entries = train::list_checkpoints(of);
+    std::ranges::copy(train::list_incomplete(of), std::back_inserter(entries));
     std::ranges::stable_sort(entries, {}, &train::CheckpointEntry::step);
     std::vector<std::string> out;
     for (const train::CheckpointEntry& entry : entries) out.push_back(entry.path);

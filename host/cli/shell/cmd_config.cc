@@ -60,11 +60,13 @@ std::string overview(const config::Schema& schema) {
   return out + "`lamina config explain KEY` describes one key.\n";
 }
 
-std::string as_json(const config::Schema& schema) {
+// One key or section, or all with an empty name.
+std::string as_json(const config::Schema& schema, const std::string& name) {
   JsonWriter json(2);
   json.begin_object();
   for (const config::Section& section : schema.sections)
     for (const Key& key : section.keys) {
+      if (!name.empty() && name != section.name && &key != schema.find(name)) continue;
       json.key(config::dotted_name(section, key)).begin_object();
       json.key("type").value(config::type_text(key)).key("unit").value(key.unit);
       json.key("default");
@@ -77,20 +79,24 @@ std::string as_json(const config::Schema& schema) {
 
 int explain(const Arguments& arguments, const Device&) {
   const config::Schema& schema = config::documented_schema();
-  if (arguments.flag("markdown")) return print(config::reference_page(schema)), 0;
-  if (arguments.flag("json")) return print(as_json(schema)), 0;
-  if (arguments.positionals.empty()) return print(overview(schema)), 0;
+  const bool all = arguments.positionals.empty();
+  if (arguments.flag("markdown")) {
+    if (all) return print(config::reference_page(schema)), 0;
+    throw UserError(ExitCode::usage, {"--markdown", "prints the whole page; remove KEY", {}});
+  }
+  if (all) return print(arguments.flag("json") ? as_json(schema, "") : overview(schema)), 0;
   const std::string& name = arguments.positionals[0];
   const Key* key = schema.find(name);
   const auto section = std::ranges::find(schema.sections, name, &config::Section::name);
-  if (!key && !name.empty() && section != schema.sections.end())
-    return print(section_text(*section)), 0;
-  if (!key) {
+  const bool is_section = !key && !name.empty() && section != schema.sections.end();
+  if (!key && !is_section) {
     std::vector<std::string> notes = config::suggest_keys(schema, name);
     if (notes.empty()) notes.emplace_back("`lamina config explain` lists the keys");
     throw UserError(ExitCode::usage, {"", fmt::format("unknown key '{}'", name), notes});
   }
-  print(explain_key(name, *key));
+  print(arguments.flag("json") ? as_json(schema, name)
+        : is_section           ? section_text(*section)
+                               : explain_key(name, *key));
   return 0;
 }
 
