@@ -65,6 +65,7 @@ struct Check {
   void (*of_family)(const FamilySubject& family) = nullptr;
   std::string_view cannot = {};  // the reason why this host cannot check it
   Again again = Again::no;
+  bool needs_golden = false;  // included at every level if a golden case is given
 };
 
 // In the order of execution.

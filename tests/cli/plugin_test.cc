@@ -268,6 +268,29 @@ TEST(PluginNew, CommandsOnThePageNameTheCopy) {
   EXPECT_THAT(page, Not(HasSubstr("../docs")));
 }
 
+TEST(PluginNew, BuildsWithTheOptionsOfTheSource) {
+  const TempDir folder;
+  const std::string to = folder / "a b";
+  const Finished f = plugin(folder, {"new", "mine4", "--from", "xielu", "--dir", to});
+  ASSERT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(folder.read("a b/mine4/CMakeLists.txt"),
+              HasSubstr("lamina_add_plugin(mine4 CHECK full GPU_KERNELS kernels.cu)"));
+  EXPECT_THAT(f.out, HasSubstr(fmt::format("cmake -S '{0}/mine4' -B '{0}/mine4/build'", to)));
+  ASSERT_EQ(plugin(folder, {"new", "mine5", "--from", "llama", "--dir", to}).code, 0);
+  EXPECT_THAT(folder.read("a b/mine5/CMakeLists.txt"), HasSubstr("lamina_add_plugin(mine5 CHECK)"));
+}
+
+TEST(PluginCheck, GoldenCasesAreComparedAtEveryLevel) {
+  const TempDir folder;
+  const Finished none = plugin(folder, {"check", "simple", "--golden", "/none"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("--golden: '/none' is not a directory"));
+  const Finished other = plugin(
+      folder, {"check", "simple", "--golden", LAMINA_SOURCE_DIR "/tests/golden/hf/llama3_gqa"});
+  EXPECT_EQ(other.code, 8) << other.err;
+  EXPECT_THAT(other.out + other.err, HasSubstr("1 failed (NUM-3)"));
+}
+
 TEST(PluginNew, KeepsKeysOfGgufFiles) {
   const TempDir folder;
   ASSERT_EQ(plugin(folder, {"new", "my_olmo", "--from", "olmo", "--dir", folder.path()}).code, 0);

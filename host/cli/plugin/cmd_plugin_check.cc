@@ -38,7 +38,9 @@ std::vector<const Check*> wanted(const Arguments& arguments) {
                        {fmt::format("checks are FIL-1 to SEC-1, see docs/plugin_check.md")}});
   for (const Check& check : all_checks()) {
     const bool named = std::ranges::find(ids, check.id) != ids.end();
-    if (ids.empty() ? check.level <= level_of(arguments) : named) out.push_back(&check);
+    const bool included =
+        check.level <= level_of(arguments) || (check.needs_golden && arguments.has("golden"));
+    if (ids.empty() ? included : named) out.push_back(&check);
   }
   return out;
 }
@@ -51,8 +53,13 @@ PluginSubject subject_of(const Arguments& arguments, const Device& device) {
     settings.seconds = static_cast<double>(arguments.integer("time-limit"));
   for (const std::string& file : arguments.texts("model"))
     settings.models.push_back(std::filesystem::absolute(file));
-  for (const std::string& folder : arguments.texts("golden"))
+  for (const std::string& folder : arguments.texts("golden")) {
+    if (!std::filesystem::is_directory(folder))
+      throw UserError(ExitCode::usage, {"--golden",
+                                        fmt::format("'{}' is not a directory", folder),
+                                        {"give the directory of a golden case, with golden.json"}});
     settings.goldens.push_back(std::filesystem::absolute(folder));
+  }
   if (arguments.has("family")) settings.family = arguments.text("family");
   if (arguments.has("device")) settings.device = device.name();
   const Compute compute{&device.backend(),

@@ -173,6 +173,17 @@ std::string page_of_copy(const std::string& plugin, const std::string& name,
                            page.substr(std::min(page.find('\n'), page.size())));
 }
 
+// Returns what the sources of a plugin give to lamina_add_plugin() after its name, eg "CHECK full
+// GPU_KERNELS kernels.cu". Copies are checked, whether the source is or not.
+std::string options_of_build(const fs::path& sources) {
+  const std::string project = read_file((sources / "CMakeLists.txt").string(), ExitCode::usage);
+  static const std::regex call(R"(lamina_add_plugin\(\s*\w+\s*([^)]*)\))");
+  std::smatch found;
+  const std::string options = std::regex_search(project, found, call) ? found[1].str() : "";
+  if (options.find("CHECK") != options.npos) return options;
+  return options.empty() ? "CHECK" : "CHECK " + options;
+}
+
 }  // namespace
 
 void copy_plugin_sources(const std::string& from, const fs::path& to, const std::string& name) {
@@ -188,6 +199,8 @@ void copy_plugin_sources(const std::string& from, const fs::path& to, const std:
   });
   std::string project =
       read_file((installed("plugin_api/template") / "CMakeLists.txt").string(), ExitCode::usage);
+  replace_all(project, fmt::format("{} CHECK)", kTemplateName),
+              fmt::format("{} {})", kTemplateName, options_of_build(sources)));
   replace_all(project, kTemplateName, name);
   write_file(to / "CMakeLists.txt", project);
 }
