@@ -257,7 +257,9 @@ std::vector<Tensor> decode(DecodeCall& c) {
                            back == 0 ? "all tokens" : fmt::format("{} tokens", back), kv.window));
   } else {
     const WrittenCache k = c.write_cache("k", c.in(in::kK), back);
-    const WrittenCache v = c.write_cache("v", c.in(in::kV), back);
+    // Its mask may have kept all keys, which takes all values.
+    const bool keeps_all = k.cache.dim(1) == c.slots();
+    const WrittenCache v = c.write_cache("v", c.in(in::kV), keeps_all ? 0 : back);
     kv = {k.cache, v.cache, k.ring, back};
     c.context.donate(kv);
   }

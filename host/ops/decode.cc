@@ -168,7 +168,8 @@ WrittenCache DecodeCall::write_cache(std::string_view part, Tensor update, std::
   WrittenCache out{update, {}, kept > 0 && size < context.capacity()};
   for (const auto& [known, written] : context.caches) {
     if (known != name || written.update.id != update.id) continue;
-    if (written.cache.dim(1) != size)
+    // An op that reads fewer tokens finds them among all of them.
+    if (written.ring ? written.cache.dim(1) != size : written.cache.dim(1) < size)
       refuse(fmt::format("shares the state '{}' with an op that sees another number of tokens",
                          state->name));
     return written;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "support/dense_model.h"
+#include "support/device_models.h"
 #include "support/expect_error.h"
 #include "support/models.h"
 
@@ -117,6 +118,18 @@ TEST_P(AttentionKinds, ChunksMayHaveAWindowToo) {
       "moba_topk = 2\n");
   heads.expect_sees(
       [&](auto n, auto t, auto s) { return heads.chooses(n, t, s, 2, 2) && t - s < 6; });
+}
+
+// The choice of chunks needs the keys before the window, so the state is no ring.
+TEST_P(AttentionKinds, ChunksWithAWindowAreDecoded) {
+  const decoder::Model model = open_description(dense_description(
+      GetParam(),
+      "attention_type = \"local_sliding\"\nsliding_window_size = 6\nmoba_chunk_size = 2\n"
+      "moba_topk = 2\n"));
+  const Rows rows = random_rows(model, 1, 24);
+  const weights::Weights weights = weights_on(cpu::cpu_backend(), model, DType::f32);
+  const std::vector<float> whole = forward(model, weights.pointers(), rows);
+  EXPECT_LE(relative_difference(decoded(model, rows.ids, {1}, cpu::cpu_backend()), whole), 1e-5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, AttentionKinds,
