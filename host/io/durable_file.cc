@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <new>
+#include <utility>
 
 #include "core/broken_pipe.h"
 #include "core/error.h"
@@ -52,6 +54,24 @@ std::string_view advice(int error_number) {
                     {path,
                      fmt::format("{}: {}", what, system_error_text(error_number)),
                      {std::string(advice(error_number))}});
+}
+
+// The lock of a file's writer, which ends with the process. True on file systems without locks.
+bool lock(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
+
+// True if a process is still writing the file. Links are never followed.
+bool has_writer(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool free = lock(fd);
+  ::close(fd);
+  return !free;
+}
+
+[[noreturn]] void fail_in_use(const std::string& path) {
+  throw DeviceError(ExitCode::checkpoint, {path,
+                                           "is being written by another process",
+                                           {"wait for its end, or write to another path"}});
 }
 
 }  // namespace
@@ -97,10 +117,19 @@ void DurableFile::create_partial(std::uint64_t expected_bytes, NamedBy named_by)
   create();
   // The existing file was left by another process, or is a link or a FIFO of any user with access
   // to the directory: replace it with a new file.
-  if (fd_ < 0 && errno == EEXIST && ::unlink(partial_path.c_str()) == 0) create();
+  if (fd_ < 0 && errno == EEXIST) {
+    if (has_writer(partial_path)) fail_in_use(path_);
+    if (::unlink(partial_path.c_str()) == 0) create();
+    if (fd_ < 0 && errno == EEXIST) fail_in_use(path_);  // created by another process since then
+  }
   if (fd_ < 0) fail("cannot be created", errno);
-  partial_path_ = partial_path;
   struct stat status {};
+  if (!lock(fd_) || ::fstat(fd_, &status) != 0) {
+    ::close(std::exchange(fd_, -1));
+    fail_in_use(path_);
+  }
+  partial_path_ = partial_path;
+  inode_ = status.st_ino;
   if (named_by == NamedBy::user && ::stat(path_.c_str(), &status) == 0)
     ::fchmod(fd_, status.st_mode & 0777);
 }
@@ -167,6 +196,11 @@ FileDigest DurableFile::commit() {
 
 void DurableFile::rename_partial() {
   struct stat status {};
+  // Two processes that both found an old file may have replaced each other's.
+  if (::lstat(partial_path_.c_str(), &status) != 0 || status.st_ino != inode_) {
+    partial_path_.clear();
+    fail_in_use(path_);
+  }
   // As root, a rename would replace a device node for the whole machine.
   if (::lstat(path_.c_str(), &status) == 0 && !S_ISREG(status.st_mode) &&
       !S_ISLNK(status.st_mode) && !S_ISDIR(status.st_mode))

@@ -71,6 +71,7 @@ class DurableFile {
 
   std::string path_;
   std::string partial_path_;  // empty when writing in place
+  std::uint64_t inode_ = 0;   // of the partial file
   int fd_ = -1;
   bool is_standard_output_ = false;
   std::uint64_t num_bytes_ = 0;

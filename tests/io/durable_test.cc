@@ -47,6 +47,33 @@ TEST(DurableFile, LeavesNothingWithoutCommit) {
   EXPECT_EQ(num_entries(dir.path()), 1);
 }
 
+TEST(DurableFile, HasOneWriterAtATime) {
+  const TempDir dir;
+  {
+    DurableFile first(dir / "a");
+    first.write("first");
+    EXPECT_ERROR_SAYS(DurableFile(dir / "a"), ExitCode::checkpoint,
+                      "a: is being written by another process");
+    first.commit();
+  }
+  EXPECT_EQ(dir.read("a"), "first");
+  dir.write("a.partial", "left by a process that was killed");
+  DurableFile second(dir / "a");
+  second.write("second");
+  second.commit();
+  EXPECT_EQ(dir.read("a"), "second");
+}
+
+TEST(DurableFile, APartialFileOfAnotherWriterGetsNoName) {
+  const TempDir dir;
+  DurableFile file(dir / "a");
+  file.write("whole");
+  std::filesystem::remove(dir / "a.partial");
+  dir.write("a.partial", "hal");
+  EXPECT_ERROR_SAYS(file.commit(), ExitCode::checkpoint, "is being written by another process");
+  EXPECT_FALSE(std::filesystem::exists(dir / "a"));
+}
+
 TEST(DurableFile, KeepsAMappedFileIntactWhenReplacingIt) {
   TempDir dir;
   const MappedFile before(dir.write("a", "before"));
