@@ -76,6 +76,17 @@ TEST(Explain, PartsOfDescribedGpusNeedOne) {
   }
 }
 
+// 64 learned positions, fewer than the default of 512 tokens.
+TEST(Explain, TokensStayWithinThePositions) {
+  const std::string model = LAMINA_SOURCE_DIR "/tests/golden/hf/gpt2_prefixed";
+  for (const std::string phase : {"decode", "prefill"}) {
+    const Finished f = lamina_program({"explain", model, "--show", "memory", "--phase", phase});
+    EXPECT_EQ(f.code, 0) << f.err;
+    EXPECT_EQ(f.err, "");
+  }
+  EXPECT_EQ(lamina_program({"explain", model, "-n", "65"}).code, 2);
+}
+
 TEST(Explain, TrainingHasNoDecodeState) {
   const testing::TempDir folder;
   const std::string run = folder.write("run.toml", tiny_run_file("out"));

@@ -78,8 +78,8 @@ Command explain_command() {
                                 "described."),
                   integer_option("tokens", 'n', {},
                                  "Tokens per row or prompt; for decode, capacity of the decode "
-                                 "state. Default: the run "
-                                 "file's, or 512.",
+                                 "state. Default: the run file's, or 512 within the model's "
+                                 "positions.",
                                  1, decoder::kMaxTokens),
                   integer_option("batch", 'b', {},
                                  "Rows. Default: the run file's microbatch, or 1.", 1,

@@ -67,6 +67,12 @@ Subject find_subject(const Arguments& a) {
     model::set_storage(opened, weight_choice(a), s.dtype);
     s.model = std::move(opened.model);
   }
+  if (!a.has("tokens") && s.phase != "train") {
+    const registry::EmbedSpec& embed = s.model->options().embed;
+    if (embed.positions == registry::Positions::learned)
+      tokens = std::min(tokens, embed.max_positions);
+    tokens = std::min(tokens, s.model->config().max_positions().value_or(tokens));
+  }
   // Decoding writes one token; --tokens is then the capacity of the state.
   s.tokens = s.phase == "decode" ? 1 : tokens;
   s.capacity = tokens;
