@@ -200,6 +200,12 @@ TEST(Faults, F28CountsOfExpertsAndLayersAreLimited) {
     EXPECT_NE(f.err.find(says), f.err.npos) << f.err;
   }
   EXPECT_EQ(expect_documented({"plan", "moe.toml"}, folder.path()).code, 0);
+  const Finished many = expect_documented({"plan", "moe.toml", "--set", "model.num_experts=65536",
+                                           "--set", "model.num_hidden_layers=8192"},
+                                          folder.path());
+  EXPECT_EQ(many.code, 2);
+  EXPECT_NE(many.err.find("is published in more than 524288 tensors, the maximum"), many.err.npos)
+      << many.err;
 }
 
 TEST(Faults, F32TrainingBeyondThePositionsIsRefused) {

@@ -18,6 +18,9 @@ using TransformKind = registry::Transform::Kind;
 
 // Maximum number of tensors from one row with {E}.
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 20;
+// Names of more tensors take seconds and gigabytes before the first file is opened. The largest
+// published models have a quarter of them.
+constexpr std::size_t kMaxTensors = std::size_t{1} << 19;
 
 std::string replaced(std::string text, std::string_view what, std::int64_t by) {
   for (std::size_t at; (at = text.find(what)) != std::string::npos;)
@@ -395,6 +398,12 @@ bool MapBuilder::is_only_one(const decoder::Parameter& parameter) const {
 }
 
 int MapBuilder::tensor_index(const std::string& name, const Shape& shape) {
+  if (map_.tensors_.size() == kMaxTensors)
+    user_error(
+        ExitCode::usage, "the model",
+        "is published in more than {} tensors, the maximum: each expert of each layer is one "
+        "or more; check the numbers of layers and experts in its description",
+        kMaxTensors);
   const auto [at, fresh] = by_name_.emplace(name, static_cast<int>(map_.tensors_.size()));
   if (fresh) map_.tensors_.push_back({name, shape, {}});
   const Shape& known = map_.tensors_[static_cast<std::size_t>(at->second)].shape;
