@@ -1,7 +1,6 @@
 #include "io/directory_commit.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include "core/system_error.h"
 #include "io/directories.h"
 #include "io/durable_file.h"
+#include "io/file_lock.h"
 
 namespace lamina::io {
 namespace fs = std::filesystem;
@@ -40,9 +40,7 @@ bool is_random_name(std::string_view name) {
 // lock.
 int open_locked(const std::string& path, bool& locked) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  int failed = fd < 0 ? -1 : ::flock(fd, LOCK_EX | LOCK_NB);
-  while (fd >= 0 && failed != 0 && errno == EINTR) failed = ::flock(fd, LOCK_EX | LOCK_NB);
-  locked = failed == 0;
+  locked = fd >= 0 && try_lock(fd) == 0;
   return fd;
 }
 

@@ -1,7 +1,6 @@
 #include "io/directory_lock.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include "core/printable.h"
 #include "core/system_error.h"
 #include "io/directories.h"
+#include "io/file_lock.h"
 
 namespace lamina::io {
 namespace fs = std::filesystem;
@@ -80,13 +80,11 @@ void DirectoryLock::open_and_lock() {
   if (ec) fail_at(directory_, "cannot be created", ec.value());
   const std::string path = directory_ + "/" + kLockName;
   fd_ = open_regular_file(path, O_RDWR | O_CREAT);
-  int locked;
-  do locked = ::flock(fd_, LOCK_EX | LOCK_NB);
-  while (locked != 0 && errno == EINTR);
-  if (locked == 0) return;
-  if (errno != EWOULDBLOCK) {
+  const int error = try_lock(fd_);
+  if (error == 0) return;
+  if (error != EWOULDBLOCK) {
     problem_ = fmt::format("{} cannot be locked: {}; do not start a second run in this directory",
-                           directory_, system_error_text(errno));
+                           directory_, system_error_text(error));
     return;
   }
   const std::string holder = holder_of(fd_);

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -20,6 +19,7 @@
 #include "core/system_error.h"
 #include "io/destination.h"
 #include "io/directories.h"
+#include "io/file_lock.h"
 
 namespace lamina::io {
 namespace {
@@ -56,16 +56,13 @@ std::string_view advice(int error_number) {
                      {std::string(advice(error_number))}});
 }
 
-// The lock of a file's writer, which ends with the process. True on file systems without locks.
-bool lock(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
-
 // True if a process is still writing the file. Links are never followed.
 bool has_writer(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) return false;
-  const bool free = lock(fd);
+  const bool locked = try_lock(fd) == EWOULDBLOCK;
   ::close(fd);
-  return !free;
+  return locked;
 }
 
 [[noreturn]] void fail_in_use(const std::string& path) {
@@ -124,7 +121,7 @@ void DurableFile::create_partial(std::uint64_t expected_bytes, NamedBy named_by)
   }
   if (fd_ < 0) fail("cannot be created", errno);
   struct stat status {};
-  if (!lock(fd_) || ::fstat(fd_, &status) != 0) {
+  if (try_lock(fd_) == EWOULDBLOCK || ::fstat(fd_, &status) != 0) {
     ::close(std::exchange(fd_, -1));
     fail_in_use(path_);
   }

@@ -257,7 +257,7 @@ std::vector<Tensor> decode(DecodeCall& c) {
                            back == 0 ? "all tokens" : fmt::format("{} tokens", back), kv.window));
   } else {
     const WrittenCache k = c.write_cache("k", c.in(in::kK), back);
-    // Its mask may have kept all keys, which takes all values.
+    // If the mask of this attention keeps all keys, all values are kept as well.
     const bool keeps_all = k.cache.dim(1) == c.slots();
     const WrittenCache v = c.write_cache("v", c.in(in::kV), keeps_all ? 0 : back);
     kv = {k.cache, v.cache, k.ring, back};

@@ -13,9 +13,8 @@
 
 namespace lamina::registry {
 
-// Maximum number of layers of a config or a plan. A layer costs some 50 microseconds and tens of
-// names before the first check of the weights, so that a damaged config.json is refused in a
-// second.
+// Maximum number of layers of a config or a plan. Each takes some 50 microseconds before the
+// weights are checked, so a damaged config.json is refused within a second.
 inline constexpr std::int64_t kMaxLayers = std::int64_t{1} << 13;
 
 // A value of a config key for one position only.

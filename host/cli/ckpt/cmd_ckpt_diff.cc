@@ -9,6 +9,7 @@
 #include "core/json_writer.h"
 #include "train/loop/run_directory.h"
 #include "weights/check/difference.h"
+#include "weights/weights.h"
 
 namespace lamina::cli {
 namespace {
@@ -64,9 +65,9 @@ int run_diff(const Arguments& a, const Device&) {
                     right = train::resolve_model_files(a.positionals[1]);
   std::vector<std::string> sets = {"model"};
   std::string not_compared;
-  for (const char* set : {"ema", "optimizer"}) {
+  for (const std::string& set : {std::string(weights::kAverageStem), std::string("optimizer")}) {
     const bool in_left = has_set(left, set), in_right = has_set(right, set);
-    if (in_left && in_right) sets.emplace_back(set);
+    if (in_left && in_right) sets.push_back(set);
     if (in_left != in_right)
       not_compared += fmt::format("{}: only in {}, not compared\n", set, in_left ? "A" : "B");
   }

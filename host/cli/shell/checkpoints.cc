@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 std::vector<std::string> checkpoints_of(const std::string& path) {
   if (fs::is_directory(path)) {
-    // The folder of all checkpoints stands for its run.
+    // A folder of checkpoints lists the same ones as its run.
     const fs::path folder = fs::canonical(path), run = folder.parent_path();
     const bool all = folder == train::checkpoints_directory(run.string());
     const std::string of = all ? run.string() : path;

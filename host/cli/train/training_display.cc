@@ -33,7 +33,7 @@ std::string plugin_options(const Arguments& a) {
   return out;
 }
 
-// Returns false, after a warning, if stdout takes no more: training is worth more than its lines.
+// Returns false, after a warning, if stdout cannot be written: the run must not be lost for it.
 bool print_json_step(const train::LoopEvents::Step& event) {
   JsonWriter json;
   json.begin_object().key("event").value("step").key("step").value(event.step);

@@ -18,8 +18,8 @@ using TransformKind = registry::Transform::Kind;
 
 // Maximum number of tensors from one row with {E}.
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 20;
-// Names of more tensors take seconds and gigabytes before the first file is opened. The largest
-// published models have a quarter of them.
+// Maximum number of tensors of a model. The names of more take seconds and gigabytes before the
+// first file is opened; the largest published models have a quarter of them.
 constexpr std::size_t kMaxTensors = std::size_t{1} << 19;
 
 std::string replaced(std::string text, std::string_view what, std::int64_t by) {
