@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/folder_entries.h"
+#include "io/weight_files.h"
 
 namespace lamina::io {
 namespace fs = std::filesystem;
@@ -115,9 +116,9 @@ std::string gguf_in(const std::string& path) {
     std::ifstream(path, std::ios::binary).read(begin.data(), kMagic.size());
     return path.ends_with(".gguf") || begin == kMagic ? first_part(path) : "";
   }
-  for (const char* other : {"config.json", "model.toml", "checkpoints", "model.safetensors",
-                            "model.safetensors.index.json"})
+  for (const char* other : {"config.json", "model.toml", "checkpoints"})
     if (fs::exists(fs::path(path) / other, ec)) return "";
+  if (has_weight_set(path)) return "";
   std::set<std::string> found;
   for (const auto& entry : folder_entries(path))
     if (entry.path().extension() == ".gguf") {

@@ -62,6 +62,12 @@ bool is_plain_name(std::string_view name) {
 
 std::string blocks_key(std::string_view tensor) { return fmt::format("blocks of {}", tensor); }
 
+bool has_weight_set(const std::string& directory, std::string_view stem) {
+  const std::string single = (fs::path(directory) / fmt::format("{}.safetensors", stem)).string();
+  std::error_code ec;
+  return fs::exists(single, ec) || fs::exists(single + ".index.json", ec);
+}
+
 WeightFiles::WeightFiles(const std::string& path, std::string_view stem) : path_(path) {
   std::error_code ec;
   if (const std::string gguf = gguf_in(path); !gguf.empty()) {

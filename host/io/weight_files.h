@@ -19,6 +19,10 @@
 
 namespace lamina::io {
 
+// Returns whether a directory has the set `stem` of tensors: STEM.safetensors, or the index of
+// several files.
+bool has_weight_set(const std::string& directory, std::string_view stem = "model");
+
 // Opens a directory (model.safetensors, else model.safetensors.index.json with its shards), an
 // index file, one safetensors file, or the result of gguf_in(), whose tensors get the names of
 // gguf_weights(). The index determines the shard of a tensor. Errors (class checkpoint): no such

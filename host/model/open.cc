@@ -31,7 +31,7 @@ namespace fs = std::filesystem;
 void check_if_checkpoint(const std::string& directory) {
   if (fs::exists(fs::path(directory) / io::kManifestName))
     train::check_structure(directory);
-  else if (fs::exists(fs::path(directory) / "optimizer.safetensors"))
+  else if (io::has_weight_set(directory, "optimizer"))
     log::warning("{} has no {}, so it cannot be verified; use another checkpoint of the run",
                  directory, io::kManifestName);
 }
@@ -186,12 +186,8 @@ void set_storage(decoder::Model& model, const io::WeightFiles& files, const Weig
 
 void set_storage(OpenedModel& model, const WeightChoice& choice, DType compute) {
   if (!choice.packed.value_or(may_have_blocks(model)) && !choice.quantise) return;
-  const auto has_file = [&](const char* name) {
-    return fs::exists(fs::path(model.directory) / name);
-  };
   const bool has_weights = !model.directory.empty() && (!io::gguf_in(model.directory).empty() ||
-                                                        has_file("model.safetensors") ||
-                                                        has_file("model.safetensors.index.json"));
+                                                        io::has_weight_set(model.directory));
   if (has_weights) try {
       return set_storage(*model.model, *model.weight_files(), choice, compute);
     } catch (const UserError& error) {
@@ -203,9 +199,7 @@ void set_storage(OpenedModel& model, const WeightChoice& choice, DType compute) 
 }
 
 void use_average(OpenedModel& model) {
-  const fs::path file =
-      fs::path(model.directory) / fmt::format("{}.safetensors", weights::kAverageStem);
-  if (!fs::exists(file) && !fs::exists(file.string() + ".index.json"))
+  if (!io::has_weight_set(model.directory, weights::kAverageStem))
     throw UserError(ExitCode::checkpoint, {model.directory,
                                            "has no moving average of its weights",
                                            {"training keeps one with train.ema, eg: 0.999"}});

@@ -51,6 +51,21 @@ TEST(CkptLs, ShowsTensorsWhenVerbose) {
   EXPECT_THAT(result.out, HasSubstr("m.layers.1.attention.wq.weight"));
 }
 
+TEST(CkptLs, ShowsTheTensorsOfTheMovingAverage) {
+  const TempDir folder;
+  ASSERT_EQ(train_tiny(folder, "out", {"--set", "train.ema=0.5", "--quiet"}).code, 0);
+  const Finished result = ckpt({"ls", "-v", folder / "out/checkpoints/step-00000004"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("  ema.safetensors "));
+}
+
+TEST(CkptLs, AnIndexOfOptimizerStateMarksACheckpoint) {
+  const TempDir folder;
+  folder.write("step/config.json", "{}");
+  folder.write("step/optimizer.safetensors.index.json", R"({"weight_map": {}})");
+  EXPECT_THAT(ckpt({"ls", folder / "step"}).out, StartsWith("incomplete: no manifest"));
+}
+
 TEST(CkptLs, JsonHasStepsAndSizes) {
   const Finished result = ckpt({"ls", trained_run(), "--json"});
   const JsonDocument json = JsonDocument::parse(result.out, "ckpt ls");

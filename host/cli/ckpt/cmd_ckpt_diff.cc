@@ -1,12 +1,11 @@
 // lamina ckpt diff: differences between the tensors of two checkpoints.
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "cli/shell/command.h"
 #include "cli/shell/text.h"
 #include "core/error.h"
 #include "core/json_writer.h"
+#include "io/weight_files.h"
 #include "train/loop/run_directory.h"
 #include "weights/check/difference.h"
 #include "weights/weights.h"
@@ -55,18 +54,13 @@ void write_json(JsonWriter& json, const Differences& found) {
   json.end_array().end_object();
 }
 
-bool has_set(const std::string& directory, const std::string& set) {
-  const std::string file = directory + "/" + set + ".safetensors";
-  return std::filesystem::exists(file) || std::filesystem::exists(file + ".index.json");
-}
-
 int run_diff(const Arguments& a, const Device&) {
   const std::string left = train::resolve_model_files(a.positionals[0]),
                     right = train::resolve_model_files(a.positionals[1]);
   std::vector<std::string> sets = {"model"};
   std::string not_compared;
   for (const std::string& set : {std::string(weights::kAverageStem), std::string("optimizer")}) {
-    const bool in_left = has_set(left, set), in_right = has_set(right, set);
+    const bool in_left = io::has_weight_set(left, set), in_right = io::has_weight_set(right, set);
     if (in_left && in_right) sets.push_back(set);
     if (in_left != in_right)
       not_compared += fmt::format("{}: only in {}, not compared\n", set, in_left ? "A" : "B");

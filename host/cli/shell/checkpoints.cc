@@ -32,8 +32,7 @@ bool is_gone(const std::string& path) {
 }
 
 bool lacks_manifest(const std::string& path) {
-  return !fs::exists(fs::path(path) / io::kManifestName) &&
-         fs::exists(fs::path(path) / "optimizer.safetensors");
+  return !fs::exists(fs::path(path) / io::kManifestName) && io::has_weight_set(path, "optimizer");
 }
 
 Option to_option() {

@@ -9,10 +9,12 @@
 #include "cli/shell/command.h"
 #include "core/dtype.h"
 #include "io/weight_files.h"
+#include "weights/weights.h"
 
 namespace lamina::cli {
 
-// The checkpoints of a run directory, complete or not, oldest first; else the directory itself.
+// The checkpoints of a run directory, complete or not, oldest first; else the directory of a model
+// or an adapter itself.
 std::vector<std::string> checkpoints_of(const std::string& path);
 
 // True if training has removed the checkpoint while it was read; such a checkpoint is not damaged.
@@ -30,11 +32,9 @@ std::optional<DType> stored_type(const Arguments& a);
 // Visits every tensor of every set of safetensors files in the directory.
 template <typename Fn>
 void for_each_tensor(const std::string& path, Fn fn) {
-  for (const char* stem : {"model", "optimizer"}) {
-    std::filesystem::path file = std::filesystem::path(path) / stem;
-    if (!std::filesystem::exists(file.string() + ".safetensors") &&
-        !std::filesystem::exists(file.string() + ".safetensors.index.json"))
-      continue;
+  for (const std::string_view stem :
+       {std::string_view("model"), weights::kAverageStem, std::string_view("optimizer")}) {
+    if (!io::has_weight_set(path, stem)) continue;
     io::WeightFiles files(path, stem);
     for (const io::SafetensorsFile& f : files.files())
       for (const io::StoredTensor& t : f.tensors())

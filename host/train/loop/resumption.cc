@@ -7,6 +7,7 @@
 #include <ranges>
 
 #include "config/listing.h"
+#include "io/weight_files.h"
 #include "train/checkpoint/best_checkpoint.h"
 #include "train/loop/run_directory.h"
 
@@ -24,8 +25,7 @@ std::string checkpoint_at(const std::string& named) {
                                  fs::exists(path) ? "is not a directory" : "no such directory"),
                      {"other values of --resume are auto and none"}});
   std::string out = resolve_model_directory(path);
-  if (!fs::exists(fs::path(out) / "optimizer.safetensors") &&
-      !fs::exists(fs::path(out) / "optimizer.safetensors.index.json"))
+  if (!io::has_weight_set(out, "optimizer"))
     throw UserError(ExitCode::checkpoint,
                     {out, "contains no optimizer state, so training cannot resume from it", {}});
   return out;
