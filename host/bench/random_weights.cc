@@ -75,11 +75,12 @@ void write_random(Queue& queue, const decoder::Parameter& parameter, const Tenso
   });
 }
 
-BenchWeights::BenchWeights(const decoder::Model& model, const std::string& directory, DType dtype,
+BenchWeights::BenchWeights(const decoder::Model& model,
+                           std::shared_ptr<const io::WeightFiles> files, DType dtype,
                            const Backend& backend, const device::Device& device) {
-  if (!directory.empty()) {
-    loaded_ = weights::Weights::load(model, std::make_shared<io::WeightFiles>(directory), dtype,
-                                     backend, device::workers(device));
+  if (files) {
+    loaded_ =
+        weights::Weights::load(model, std::move(files), dtype, backend, device::workers(device));
     return;
   }
   const std::vector<decoder::Parameter>& parameters = model.parameters().all();

@@ -1,8 +1,8 @@
 // Weights for benchmarks: from a checkpoint, else random ones that are cheap to make.
 #pragma once
 
+#include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "device/device.h"
@@ -17,9 +17,9 @@ void write_random(Queue& queue, const decoder::Parameter& parameter, const Tenso
 
 class BenchWeights {
  public:
-  // `directory` empty: random weights.
-  BenchWeights(const decoder::Model& model, const std::string& directory, DType dtype,
-               const Backend& backend, const device::Device& device);
+  // `files` null: random weights.
+  BenchWeights(const decoder::Model& model, std::shared_ptr<const io::WeightFiles> files,
+               DType dtype, const Backend& backend, const device::Device& device);
   std::span<const ConstTensorRef> pointers() const {
     return loaded_ ? loaded_->pointers() : tensors_;
   }

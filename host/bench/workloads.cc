@@ -139,7 +139,7 @@ const BenchResult::Repeat& BenchResult::median() const {
 BenchResult bench_decode(const decoder::Model& model, const BenchOptions& options,
                          const Backend& backend, const device::Device& device) {
   const std::int64_t capacity = options.context + options.tokens;
-  BenchWeights weights(model, options.directory, options.dtype, backend, device);
+  BenchWeights weights(model, options.files, options.dtype, backend, device);
   const decoder::GraphShape shape{options.batch, 1, options.dtype};
   // A ring for calls of one token has no slots but those that the token reads. If rotations depend
   // on the length, all tokens may be read in one call.
@@ -209,7 +209,7 @@ BenchResult bench_decode(const decoder::Model& model, const BenchOptions& option
 
 BenchResult bench_prefill(const decoder::Model& model, const BenchOptions& options,
                           const Backend& backend, const device::Device& device) {
-  BenchWeights weights(model, options.directory, options.dtype, backend, device);
+  BenchWeights weights(model, options.files, options.dtype, backend, device);
   const decoder::GraphShape shape{options.batch, options.tokens, options.dtype};
   const decoder::StateSize state{options.tokens, options.tokens};
   decode::Session session = make_session(model, weights, options, state, backend);

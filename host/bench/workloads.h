@@ -2,17 +2,19 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "decoder/model.h"
 #include "device/device.h"
+#include "io/weight_files.h"
 #include "runtime/backend.h"
 
 namespace lamina::bench {
 
 struct BenchOptions {
-  std::string directory;  // with weights; empty: random weights
+  std::shared_ptr<const io::WeightFiles> files;  // null: random weights
   DType dtype = DType::bf16;
   std::int64_t batch = 1;     // sequences
   std::int64_t tokens = 512;  // per sequence: read, trained on, or written

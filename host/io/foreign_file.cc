@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/folder_entries.h"
 #include "core/printable.h"
+#include "publishers/formats.h"
 
 namespace lamina::io {
 namespace fs = std::filesystem;
@@ -120,6 +121,9 @@ std::string what_is_there(const std::string& directory) {
     return fmt::format("it contains '{}': give the path of that file", name);
   const auto has = [&](std::string_view name) { return std::ranges::count(names, name) > 0; };
   const auto is_weights = [](const std::string& n) { return n.ends_with(".safetensors"); };
+  if (has(publishers::kAdapterConfig))
+    return "it contains an adapter without its model: give the model, and the adapter with "
+           "--adapter where the command has it";
   if (has("model.safetensors") && !has("config.json"))
     return "it contains 'model.safetensors', but no config.json: download that file too";
   if (!has("model.safetensors") && std::ranges::count_if(names, is_weights) == 1)

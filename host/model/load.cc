@@ -25,10 +25,9 @@ Loaded load(const std::string& path, const FindPlugins& plugins, DType dtype,
             const Backend& backend, const WeightChoice& choice,
             const std::function<void(const decoder::Model&)>& described) {
   return while_training(path, [&] {
-    const std::string base = base_of_adapter(path);
     // Resolved once for both: training may write a new checkpoint at any time.
-    const std::string files = train::resolve_model_files(base.empty() ? path : base);
-    OpenedModel opened = open_weights(base.empty() ? files : path, plugins(), choice);
+    const std::string files = model_files(path);
+    OpenedModel opened = open_weights(is_adapter(path) ? path : files, plugins(), choice);
     // Reading a large vocabulary takes longer than the weights, so it has a thread, if there is
     // one; otherwise it is read when needed. It starts after the plugin was loaded, because files
     // opened during that would count as the plugin's (check_counts() in registry/library.cc).

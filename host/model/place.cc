@@ -6,6 +6,8 @@
 #include "core/printable.h"
 #include "io/gguf_model.h"
 #include "publishers/formats.h"
+#include "text/tokenizer.h"
+#include "train/checkpoint/best_checkpoint.h"
 #include "train/loop/run_directory.h"
 #include "weights/publish/peft_config.h"
 
@@ -19,11 +21,15 @@ bool has_adapter_config(const fs::path& directory) {
 
 }  // namespace
 
+bool is_adapter(const std::string& path) {
+  const fs::path directory = path;
+  return has_adapter_config(directory) && !fs::exists(directory / "config.json") &&
+         !fs::exists(directory / "model.toml");
+}
+
 std::string base_of_adapter(const std::string& path) {
   const fs::path directory = path;
-  if (!has_adapter_config(directory) || fs::exists(directory / "config.json") ||
-      fs::exists(directory / "model.toml"))
-    return {};
+  if (!is_adapter(path)) return {};
   const std::string base = weights::read_peft_config(path).base;
   for (const fs::path& candidate : {directory / base, fs::path(base)}) {
     if (base.empty() || !fs::exists(candidate)) continue;
@@ -41,6 +47,19 @@ std::string base_of_adapter(const std::string& path) {
                   {path,
                    fmt::format("is an adapter of '{}', which does not exist", printable(base)),
                    {"give its model with -m, and --adapter " + path}});
+}
+
+std::string model_files(const std::string& path) {
+  const std::string base = base_of_adapter(path);
+  return train::resolve_model_files(base.empty() ? path : base);
+}
+
+std::string tokenizer_files(const std::string& path) {
+  const std::string named = train::resolve_best(path);
+  if (is_adapter(named)) return model_files(named);
+  if (text::has_tokenizer(named)) return named;
+  const std::string newest = train::newest_checkpoint(named);
+  return newest.empty() ? named : newest;
 }
 
 ModelPlace classify(const std::string& path) {

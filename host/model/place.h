@@ -35,8 +35,19 @@ using ModelPlace = std::variant<AdapterPlace, GgufPlace, DirectoryPlace, FilePla
 // exist.
 ModelPlace classify(const std::string& path);
 
+// Returns whether a directory has an adapter in PEFT's form and no model.
+bool is_adapter(const std::string& path);
+
 // Returns the model that a PEFT adapter refers to, for a path with an adapter and no model; else
 // "". Errors (exit 4): that model does not exist.
 std::string base_of_adapter(const std::string& path);
+
+// Returns the directory or GGUF file with the weights and the tokenizer of a model: the newest
+// checkpoint of a run, the files of the model that an adapter refers to, else `path`. Errors: as
+// classify().
+std::string model_files(const std::string& path);
+
+// Likewise for a tokenizer alone. Returns `path` if there is no other place to look.
+std::string tokenizer_files(const std::string& path);
 
 }  // namespace lamina::model

@@ -421,6 +421,12 @@ std::unique_ptr<decoder::Model> open_trained(const config::RunConfig& run,
   return std::move(both.model);
 }
 
+config::DataSection data_section(const config::RunConfig& run) {
+  const std::string& from = run.train.from;
+  return train::data_section(run,
+                             from.empty() || run.data.tokenizer != from ? "" : model_files(from));
+}
+
 Training open_training(const config::RunConfig& run, const registry::Catalog& plugins,
                        const std::string& checkpoint, const std::vector<const Backend*>& backends) {
   Training out = begin(run, plugins, checkpoint);
@@ -428,8 +434,7 @@ Training open_training(const config::RunConfig& run, const registry::Catalog& pl
   for (const std::string& difference : out.model->config().training_differences())
     log::warning("{}", difference);
   if (!run.distillation.teacher.empty()) {
-    config::DataSection data = run.data;
-    if (!out.inherited.directory.empty()) data.tokenizer = out.inherited.directory;
+    const config::DataSection data = train::data_section(run, out.inherited.directory);
     out.inherited.teachers =
         open_teachers(run, plugins, *out.model, *data::load_tokenizer(data), backends);
   }

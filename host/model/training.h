@@ -18,6 +18,10 @@ namespace lamina::model {
 std::unique_ptr<decoder::Model> open_trained(const config::RunConfig& run,
                                              const registry::Catalog& plugins);
 
+// Returns [data] as the run would begin with it: a tokenizer that is train.from is resolved to its
+// files. Errors: as model_files().
+config::DataSection data_section(const config::RunConfig& run);
+
 struct Training {
   std::unique_ptr<decoder::Model> source;  // as the directory describes it; null without one
   std::unique_ptr<decoder::Model> model;

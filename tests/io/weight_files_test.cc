@@ -119,6 +119,15 @@ TEST(WeightFiles, AHalfDownloadedDirectorySaysSo) {
             "it contains 'weights.safetensors': rename it to model.safetensors");
 }
 
+TEST(WeightFiles, AnAdapterWithoutItsModelIsRecognised) {
+  TempDir dir;
+  dir.write("adapter_model.safetensors", "x");
+  dir.write("adapter_config.json", "{}");
+  EXPECT_EQ(what_is_there(dir.path()),
+            "it contains an adapter without its model: give the model, and the adapter with "
+            "--adapter where the command has it");
+}
+
 TEST(WeightFiles, AModelWithoutItsConfigIsRecognised) {
   TempDir dir;
   dir.write("model.safetensors", "x");

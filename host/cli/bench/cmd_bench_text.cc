@@ -9,6 +9,7 @@
 #include "cli/shell/terminal.h"
 #include "core/json_writer.h"
 #include "core/read_file.h"
+#include "model/place.h"
 
 namespace lamina::cli {
 namespace {
@@ -40,8 +41,8 @@ int run_text(const Arguments& a, const Device& device) {
   if (text.empty())
     throw UserError(ExitCode::data,
                     {a.text("file"), "the text is empty", {"give a text of a megabyte or more"}});
-  const bench::TextSpeed speed =
-      bench::bench_text(a.text("model"), text, static_cast<int>(a.integer("repeats")), device);
+  const bench::TextSpeed speed = bench::bench_text(model::tokenizer_files(a.text("model")), text,
+                                                   static_cast<int>(a.integer("repeats")), device);
   if (!a.flag("json")) {
     print(fmt::format("{:24} {:>10} {:>8} {:>6}\n", "", "measured", "bar", "ratio"));
     for (const Row& row : rows_of(speed))

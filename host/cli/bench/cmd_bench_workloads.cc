@@ -24,8 +24,7 @@ int run_workload(const Arguments& a, const Device& device, std::string_view name
   model::OpenedModel opened =
       model::open(a.text("model"), plugin_catalog(a.globals),
                   {.compress_tokens = decoder::uncompressed_tokens}, model_overrides(a));
-  bench::BenchOptions options{.directory = opened.directory,
-                              .dtype = *parse_dtype(a.text("dtype")),
+  bench::BenchOptions options{.dtype = *parse_dtype(a.text("dtype")),
                               .batch = a.integer("batch"),
                               .tokens = a.integer("tokens"),
                               .repeats = static_cast<int>(a.integer("repeats"))};
@@ -37,6 +36,8 @@ int run_workload(const Arguments& a, const Device& device, std::string_view name
     options.offload = a.flag("offload");
     options.moments = a.text("moments");
     options.remat = a.text("remat");
+  } else if (!opened.directory.empty()) {
+    options.files = opened.weight_files();
   }
   if (a.flag("profile")) options.profile = [](const std::string& table) { log::info("{}", table); };
   bench::BenchResult result = workload(*opened.model, options, device.backend(), device);

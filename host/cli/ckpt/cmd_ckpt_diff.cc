@@ -6,6 +6,8 @@
 #include "core/error.h"
 #include "core/json_writer.h"
 #include "io/weight_files.h"
+#include "model/place.h"
+#include "publishers/formats.h"
 #include "train/loop/run_directory.h"
 #include "weights/check/difference.h"
 #include "weights/weights.h"
@@ -54,15 +56,20 @@ void write_json(JsonWriter& json, const Differences& found) {
   json.end_array().end_object();
 }
 
+std::string directory_of(const std::string& path) {
+  return model::is_adapter(path) ? path : train::resolve_model_files(path);
+}
+
 int run_diff(const Arguments& a, const Device&) {
-  const std::string left = train::resolve_model_files(a.positionals[0]),
-                    right = train::resolve_model_files(a.positionals[1]);
-  std::vector<std::string> sets = {"model"};
+  const std::string left = directory_of(a.positionals[0]), right = directory_of(a.positionals[1]);
+  // An adapter has no other tensors, and a checkpoint has its adapter in this form, too.
+  const bool adapters = model::is_adapter(left) || model::is_adapter(right);
+  std::vector<std::string> sets = {adapters ? std::string(publishers::kAdapterStem) : "model"};
   std::string not_compared;
   for (const std::string& set : {std::string(weights::kAverageStem), std::string("optimizer")}) {
     const bool in_left = io::has_weight_set(left, set), in_right = io::has_weight_set(right, set);
     if (in_left && in_right) sets.push_back(set);
-    if (in_left != in_right)
+    if (!adapters && in_left != in_right)
       not_compared += fmt::format("{}: only in {}, not compared\n", set, in_left ? "A" : "B");
   }
   bool same = true;
@@ -99,8 +106,8 @@ Command ckpt_diff_command() {
               "different names: export the checkpoint first.",
           .options = {json_option()},
           .positionals = {{.name = "A",
-                           .doc = "A run directory, a checkpoint, a Hugging Face directory or a "
-                                  "GGUF file."},
+                           .doc = "A run directory, a checkpoint, a Hugging Face directory, an "
+                                  "adapter or a GGUF file."},
                           {.name = "B", .doc = "Another one."}},
           .examples = {"lamina ckpt diff runs/a runs/b",
                        "lamina ckpt diff runs/a/checkpoints/best runs/a --json"},

@@ -12,6 +12,7 @@
 #include "cli/shell/units.h"
 #include "core/json_writer.h"
 #include "io/manifest.h"
+#include "model/place.h"
 #include "train/checkpoint/best_checkpoint.h"
 
 namespace lamina::cli {
@@ -56,10 +57,11 @@ std::string list_as_text(const std::vector<Listed>& listed, bool tensors) {
   std::string out;
   for (const Listed& c : listed) {
     std::string progress =
-        c.step    ? fmt::format("step {:>8}  {:>7} tokens", *c.step,
+        c.step                      ? fmt::format("step {:>8}  {:>7} tokens", *c.step,
                              c.tokens ? count_text(static_cast<double>(*c.tokens)) : "?")
-        : c.whole ? "published weights"
-                  : "incomplete: no manifest";
+        : !c.whole                  ? "incomplete: no manifest"
+        : model::is_adapter(c.path) ? "adapter"
+                                    : "published weights";
     const std::string validation =
         c.validation_loss ? fmt::format("  validation loss {:.4f}", *c.validation_loss) : "";
     out += fmt::format("{}  {:>9}  {:>7} old  {}{}\n", progress,
@@ -124,7 +126,8 @@ Command ckpt_ls_command() {
           .details = "With -v also every tensor.",
           .options = {json_option()},
           .positionals = {{.name = "DIR",
-                           .doc = "A run directory, a checkpoint or a Hugging Face directory."}},
+                           .doc = "A run directory, a checkpoint, a Hugging Face directory or an "
+                                  "adapter."}},
           .examples = {"lamina ckpt ls runs/quickstart",
                        "lamina ckpt ls -v runs/quickstart/checkpoints/step-00000100"},
           .run = run_ls};

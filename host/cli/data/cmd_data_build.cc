@@ -13,6 +13,7 @@
 #include "core/stopwatch.h"
 #include "data/load.h"
 #include "device/workers.h"
+#include "model/training.h"
 #include "train/loop/output_folders.h"
 #include "train/loop/run.h"
 
@@ -89,7 +90,7 @@ int run_build(const Arguments& a, const Device& device) {
       config::load_run(a.positionals[0], {a.texts("set"), config::process_environment()});
   train::check_output_folders(c);
   device.use_threads(a.globals.threads ? a.globals.threads : c.run.threads);
-  const config::DataSection section = train::data_section(c);
+  const config::DataSection section = model::data_section(c);
   const auto tokenizer = data::load_tokenizer(section);
   Built built{.num_threads = device.num_threads()};
   const Stopwatch watch;

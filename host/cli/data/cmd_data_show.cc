@@ -12,6 +12,7 @@
 #include "core/log.h"
 #include "data/load.h"
 #include "device/workers.h"
+#include "model/training.h"
 #include "train/loop/run.h"
 
 namespace lamina::cli {
@@ -21,7 +22,7 @@ int run_show(const Arguments& a, const Device& device) {
   const config::RunConfig c =
       config::load_run(a.positionals[0], {a.texts("set"), config::process_environment()});
   device.use_threads(a.globals.threads ? a.globals.threads : c.run.threads);
-  const config::DataSection section = train::data_section(c);
+  const config::DataSection section = model::data_section(c);
   const auto tokenizer = data::load_tokenizer(section);
   const data::RunData all = train::with_data_places(c, [&] {
     return data::load_data(section, c.run.seed, *tokenizer, tokenizer->vocab_size(),

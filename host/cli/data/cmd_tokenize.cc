@@ -9,19 +9,11 @@
 #include "core/error.h"
 #include "core/json_writer.h"
 #include "core/read_file.h"
+#include "model/place.h"
 #include "text/tokenizer.h"
-#include "train/loop/run_directory.h"
 
 namespace lamina::cli {
 namespace {
-
-// Loads the tokenizer of the directory, or of the newest checkpoint in it.
-std::unique_ptr<text::Tokenizer> load(const std::string& path) {
-  if (!text::has_tokenizer(path))
-    if (const std::string newest = train::newest_checkpoint(path); !newest.empty())
-      return text::load_tokenizer(newest);
-  return text::load_tokenizer(path);
-}
 
 text::EncodeOptions encode_options(const Arguments& a, const text::Tokenizer& tokenizer) {
   return {.add_special = !a.has("special") || a.flag("special"),
@@ -69,7 +61,7 @@ std::string read_text(const Arguments& a) {
 
 int run_tokenize(const Arguments& a, const Device&) {
   check_options(a);
-  const auto tokenizer = load(a.text("model"));
+  const auto tokenizer = text::load_tokenizer(model::tokenizer_files(a.text("model")));
   if (a.has("jsonl")) {
     convert_lines(a.text("jsonl"),
                   [&](const JsonValue& object) { return line_of(object, *tokenizer, a); });

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "io/manifest.h"
+#include "model/place.h"
 #include "train/loop/run_directory.h"
 
 namespace lamina::cli {
@@ -23,6 +24,7 @@ std::vector<std::string> checkpoints_of(const std::string& path) {
     for (const train::CheckpointEntry& entry : entries) out.push_back(entry.path);
     if (!out.empty()) return out;
   }
+  if (model::is_adapter(path)) return {path};
   return {train::resolve_model_directory(path)};
 }
 

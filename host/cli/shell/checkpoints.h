@@ -9,6 +9,7 @@
 #include "cli/shell/command.h"
 #include "core/dtype.h"
 #include "io/weight_files.h"
+#include "publishers/formats.h"
 #include "weights/weights.h"
 
 namespace lamina::cli {
@@ -32,8 +33,8 @@ std::optional<DType> stored_type(const Arguments& a);
 // Visits every tensor of every set of safetensors files in the directory.
 template <typename Fn>
 void for_each_tensor(const std::string& path, Fn fn) {
-  for (const std::string_view stem :
-       {std::string_view("model"), weights::kAverageStem, std::string_view("optimizer")}) {
+  for (const std::string_view stem : {std::string_view("model"), weights::kAverageStem,
+                                      publishers::kAdapterStem, std::string_view("optimizer")}) {
     if (!io::has_weight_set(path, stem)) continue;
     io::WeightFiles files(path, stem);
     for (const io::SafetensorsFile& f : files.files())

@@ -106,7 +106,7 @@ int show_train_plan(const Arguments& a, const config::RunConfig& run,
     print(show_fit(a, *model, run, teacher, devices, available));
     return 0;
   }
-  const config::DataSection section = train::data_section(run);
+  const config::DataSection section = model::data_section(run);
   const auto tokenizer = data::load_tokenizer(section);
   DryRun found{.plan = inspect::plan_training(*model, run, device.backend(), teacher,
                                               static_cast<int>(devices.size()))};

@@ -75,10 +75,9 @@ LoopOptions loop_options(const config::RunConfig& run, int num_ranks) {
           .num_ranks = num_ranks};
 }
 
-config::DataSection data_section(const config::RunConfig& run) {
+config::DataSection data_section(const config::RunConfig& run, const std::string& inherited) {
   config::DataSection out = run.data;
-  if (!run.train.from.empty() && out.tokenizer == run.train.from)
-    out.tokenizer = resolve_model_files(run.train.from);
+  if (!inherited.empty()) out.tokenizer = inherited;
   return out;
 }
 
@@ -127,8 +126,7 @@ Run::Run(const config::RunConfig& config, const decoder::Model& model, const std
   decoder::check_training_length(model, options_.sequence_length,
                                  options_.place("data.sequence_length"));
   remat_ = remat_policy(options_.step(), model, options_.place);
-  config::DataSection data = config.data;
-  if (!inherited_.directory.empty()) data.tokenizer = inherited_.directory;
+  const config::DataSection data = data_section(config, inherited_.directory);
   tokenizer_ = data::load_tokenizer(data);
   check_vocabulary(*tokenizer_, model, config);
   if (hooks.between) hooks.between();

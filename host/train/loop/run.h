@@ -22,8 +22,9 @@ namespace lamina::train {
 // share_among() was called for several. REQUIRES: `run` outlives them.
 LoopOptions loop_options(const config::RunConfig& run, int num_ranks = 1);
 
-// Returns [data]; a tokenizer that is train.from is resolved to its files.
-config::DataSection data_section(const config::RunConfig& run);
+// Returns [data] with the tokenizer and the chat template of `inherited`, unless that is "": the
+// directory of the files that train.from or a checkpoint gives to the run.
+config::DataSection data_section(const config::RunConfig& run, const std::string& inherited);
 
 // Returns the text of an error about a path in [data], with the key that names it, its file and
 // line.

@@ -1,0 +1,89 @@
+// Commands that take the directory of an adapter in PEFT's form, which has neither model nor
+// tokenizer.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "cli/trained_run.h"
+
+namespace lamina::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using lamina::testing::Finished;
+using lamina::testing::TempDir;
+using ::testing::HasSubstr;
+
+std::string run_from(const std::string& from, const std::string& out, const std::string& more) {
+  return "[run]\nout = \"" + out +
+         "\"\n[data]\ntrain = \"" LAMINA_SOURCE_DIR
+         "/docs/glossary.md\"\nsequence_length = 32\n[train]\nfrom = \"" +
+         from + "\"\nsteps = 2\nbatch_size = 2\n" + more;
+}
+
+// An adapter of trained_run(), alone in its directory.
+const std::string& adapter() {
+  static const TempDir folder;
+  static const std::string path = [] {
+    const Finished result = lamina_program(
+        {"train",
+         folder.write("run.toml", run_from(trained_run(), folder / "out", "[lora]\nrank = 2\n")),
+         "--quiet"});
+    EXPECT_EQ(result.code, 0) << result.err;
+    fs::create_directory(folder / "adapter");
+    for (const std::string name : {"adapter_config.json", "adapter_model.safetensors"})
+      fs::copy_file(folder / ("out/checkpoints/step-00000002/" + name),
+                    folder / ("adapter/" + name));
+    return folder / "adapter";
+  }();
+  return path;
+}
+
+TEST(AdapterDirectory, IsTheStartOfARunForEveryCommandThatReadsRunFiles) {
+  const TempDir folder;
+  const std::string run = folder.write(
+      "run.toml", run_from(adapter(), folder / "out", "[checkpoint]\nevery_steps = 2\n"));
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"train", run, "--dry-run"},
+           {"data", "show", run},
+           {"data", "build", run, "--set", "data.store=" + (folder / "store")},
+           {"plan", run},
+           {"train", run, "--quiet"}}) {
+    const Finished result = lamina_program(words);
+    EXPECT_EQ(result.code, 0) << words[0] << " " << words[1] << ": " << result.err;
+  }
+}
+
+TEST(AdapterDirectory, HasTheTokenizerOfItsModel) {
+  const Finished own = lamina_program({"tokenize", "-m", trained_run(), "-p", "a bc"}),
+                 adapted = lamina_program({"tokenize", "-m", adapter(), "-p", "a bc"});
+  EXPECT_EQ(adapted.code, 0) << adapted.err;
+  EXPECT_EQ(adapted.out, own.out);
+}
+
+TEST(AdapterDirectory, CanBeMeasured) {
+  const Finished decoded =
+      lamina_program({"bench", "decode", "-m", adapter(), "-n", "2", "--repeats", "1", "--json"});
+  EXPECT_EQ(decoded.code, 0) << decoded.err;
+  const Finished read = lamina_program({"bench", "text", "-m", adapter(), "--repeats", "1", "-f",
+                                        LAMINA_SOURCE_DIR "/docs/glossary.md"});
+  EXPECT_EQ(read.code, 0) << read.err;
+}
+
+TEST(AdapterDirectory, IsListedVerifiedAndCompared) {
+  const Finished listed = ckpt({"ls", "-v", adapter()});
+  EXPECT_EQ(listed.code, 0) << listed.err;
+  EXPECT_THAT(listed.out, ::testing::StartsWith("adapter "));
+  EXPECT_THAT(listed.out, HasSubstr("lora_A.weight"));
+  const Finished verified = ckpt({"verify", adapter()});
+  EXPECT_EQ(verified.code, 0) << verified.err;
+  EXPECT_THAT(verified.out, HasSubstr(" tensors, well-formed"));
+  const Finished compared =
+      ckpt({"diff", adapter(), fs::path(adapter()).parent_path() / "out", "--json"});
+  EXPECT_EQ(compared.code, 0) << compared.out << compared.err;
+  EXPECT_THAT(compared.out, HasSubstr("\"same\": true"));
+}
+
+}  // namespace
+}  // namespace lamina::cli
