@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 
 #include "cli/trained_run.h"
@@ -250,6 +251,29 @@ TEST(EvalAgainst, RefusesModelsThatCannotBeCompared) {
   EXPECT_EQ(refusal({"--against", trained_run(), "--ids", "1,2", "--task", "answers"}),
             "error: --against: cannot be used with --task answers; it belongs to --task text\n  "
             "remove it, or add --task text\n");
+}
+
+// The checkpoint has the tokenizer and the chat template.
+TEST(Eval, ARunNeedsNoDirectoryOfItsStart) {
+  const TempDir folder;
+  ASSERT_EQ(ckpt({"export", trained_run(), "--to", folder / "base"}).code, 0);
+  folder.write("base/chat_template.jinja", "{% for m in messages %}{{ m.content }}|{% endfor %}");
+  std::string chats;
+  for (int i = 0; i < 10; ++i)
+    chats += R"({"messages": [{"role": "user", "content": "a"}, )"
+             R"({"role": "assistant", "content": "b"}]})"
+             "\n";
+  folder.write("chats.jsonl", chats);
+  const std::string run = folder.write(
+      "run.toml",
+      "train = { from = \"base\", steps = 1, batch_size = 1 }\nrun = { out = \"out\" }\n"
+      "data = { train = [\"chats.jsonl\"], form = \"chat\", sequence_length = 16, "
+      "validation_fraction = 0.5 }\n");
+  ASSERT_EQ(lamina_program({"train", run, "--quiet"}).code, 0);
+  const Numbers before = eval({folder / "out"});
+  std::filesystem::remove_all(folder / "base");
+  EXPECT_EQ(eval({folder / "out"}).loss, before.loss);
+  EXPECT_GT(before.tokens, 0);
 }
 
 TEST(Eval, ARunThatKeepsNothingBackNeedsText) {

@@ -95,18 +95,29 @@ data::Dataset rows_of_run(const EvalSubject& s) {
         {c.file.string(),
          "holds out pairs of answers, and rejected answers should not be predicted",
          {"give text with --data; the loss of the pairs is eval/loss in metrics.jsonl"}});
-  data::RunData data = train::with_data_places(c, [&] {
-    return data::load_data(c.data, c.run.seed, *s.tokenizer, s.opened.model->vocab_size());
-  });
+  // As a resumed run: the checkpoint has the files of train.from, which may be gone.
+  const config::DataSection section =
+      train::data_section(c, c.train.from.empty() ? "" : s.opened.directory);
+  const data::RunData data = [&] {
+    try {
+      return data::load_data(section, c.run.seed, *s.tokenizer, s.opened.model->vocab_size());
+    } catch (const data::NoFiles& error) {
+      ErrorText text = train::with_place(c, error);
+      text.notes = {"if the files were moved, give them or other text with --data"};
+      throw UserError(ExitCode::data, std::move(text));
+    }
+  }();
   if (data.validation.empty())
     throw UserError(ExitCode::data,
                     {c.file.string(), "has no validation data; give text with --data", {}});
   return data.validation.front();
 }
 
-std::string as_json(const std::string& directory, DType dtype, const TextResult& e) {
+std::string as_json(const NamedModel& model, DType dtype, const TextResult& e) {
   JsonWriter json(2);
-  json.begin_object().key("model").value(directory).key("task").value("text");
+  json.begin_object();
+  write_model(json, model);
+  json.key("task").value("text");
   json.key("loss").value(e.loss()).key("perplexity").value(std::exp(e.loss()));
   json.key("bits_per_byte").value(e.bits_per_byte()).key("tokens").value(e.sums.num_labels);
   json.key("bytes").value(e.num_bytes).key("rows").value(e.num_rows);
