@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "config/key_paths.h"
 #include "core/json_writer.h"
 #include "core/printable.h"
 
@@ -31,16 +32,9 @@ std::vector<Entry> raw_model_values(const Raw& raw) {
 }
 
 Value absolute(const Key& key, const Value& value) {
-  if (auto* list = value.get_if<List>()) {
-    List out;
-    for (const Value& element : *list) out.push_back(absolute(key, element));
-    return Value(std::move(out));
-  }
-  auto* text = value.get_if<std::string>();
-  if (!key.path || !text) return value;
-  if (std::find(key.path_words.begin(), key.path_words.end(), *text) != key.path_words.end())
-    return value;
-  return Value(std::filesystem::absolute(*text).lexically_normal().string());
+  return change_paths(key, value, [](const std::string& path) {
+    return std::filesystem::absolute(path).lexically_normal().string();
+  });
 }
 
 // Returns the values that differences() compares: declared values with absolute paths, and the
@@ -139,14 +133,21 @@ std::string resolved_run_file(const RunConfig& c, const std::string& family, con
                      toml_quote(c.run.name), to_toml(out));
 }
 
-std::vector<Difference> differences(const RunConfig& before, const RunConfig& now) {
+std::vector<Difference> differences(const RunConfig& before, const RunConfig& now, bool moved) {
   std::vector<Entry> a = comparable(before), b = comparable(now);
+  const std::string from = *find(a, "run.out")->value.get_if<std::string>(),
+                    to = *find(b, "run.out")->value.get_if<std::string>();
   std::vector<Difference> out;
   auto compare = [&](const std::string& key) {
     const Entry *old_entry = find(a, key), *new_entry = find(b, key);
     std::string was = old_entry ? to_toml(old_entry->value) : "";
     std::string is = new_entry ? to_toml(new_entry->value) : "";
     const Key* declared = run_schema().find(key);
+    if (moved && declared && old_entry &&
+        is == to_toml(change_paths(*declared, old_entry->value, [&](const std::string& path) {
+          return moved_path(path, from, to);
+        })))
+      return;
     const bool was_share = old_entry && is_device_share(*old_entry);
     if (was_share && new_entry && is_device_share(*new_entry)) return;
     if (was_share) was = "the default";

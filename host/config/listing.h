@@ -25,14 +25,16 @@ std::string to_json(const std::vector<Entry>& values);
 std::string resolved_run_file(const RunConfig& c, const std::string& family, const Table& model);
 
 // A value that differs between two configs of a run. A key that only one of them has counts as
-// different. A run without a train.microbatch_size may continue with any.
+// different. A run without a train.microbatch_size may continue with any. `moved`: both have the
+// same run directory, so a path may also have moved together with it.
 struct Difference {
   std::string key;
   std::string before;  // as TOML, or "the default"; "" when absent
   std::string now;
   bool hot = false;  // true: the key may differ between parts of a run
 };
-std::vector<Difference> differences(const RunConfig& before, const RunConfig& now);
+std::vector<Difference> differences(const RunConfig& before, const RunConfig& now,
+                                    bool moved = false);
 
 // Returns the reference page of all sections, in Markdown.
 std::string reference_page(const Schema& schema);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "config/file_faults.h"
+#include "config/key_paths.h"
 #include "config/layer_pair.h"
 #include "config/model_text.h"
 #include "config/wrapper.h"
@@ -335,8 +336,10 @@ RunConfig load_run(const std::filesystem::path& path, const Overrides& overrides
   return resolve_run(std::move(raw), path);
 }
 
-RunConfig load_written_run(const std::filesystem::path& path) {
-  return resolve_run(read_toml(path, Origin::Kind::run_file), path, false);
+RunConfig load_written_run(const std::filesystem::path& path, const std::string& run) {
+  Raw raw = read_toml(path, Origin::Kind::run_file);
+  if (!run.empty()) find_moved_paths(raw, run);
+  return resolve_run(std::move(raw), path, false);
 }
 
 RunConfig parse_run(std::string_view text, const std::string& name) {

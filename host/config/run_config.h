@@ -70,8 +70,9 @@ struct Overrides {
 RunConfig load_run(const std::filesystem::path& path, const Overrides& overrides = {});
 
 // Reads the run file of a run directory (resolved_run_file). Combinations of keys were checked when
-// it was written.
-RunConfig load_written_run(const std::filesystem::path& path);
+// it was written. `run` is the absolute path of that directory now, to find paths that moved with
+// it; "": they are as they were written.
+RunConfig load_written_run(const std::filesystem::path& path, const std::string& run = {});
 
 // Reads a run file from memory; `name` replaces its path in messages.
 RunConfig parse_run(std::string_view text, const std::string& name);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 
+#include "config/key_paths.h"
 #include "config/published_keys.h"
 #include "config/suggest_keys.h"
 #include "core/printable.h"
@@ -204,16 +205,10 @@ std::vector<std::string> check_sections(const Schema& schema, const Raw& raw, Pr
 
 // Returns the value with relative paths resolved against the folder of its file.
 Value rebase(const Key& key, const Value& value, const std::filesystem::path& folder) {
-  if (auto* list = value.get_if<List>()) {
-    List out;
-    for (const Value& element : *list) out.push_back(rebase(key, element, folder));
-    return Value(std::move(out));
-  }
-  auto* text = value.get_if<std::string>();
-  if (!text || folder.empty() || std::filesystem::path(*text).is_absolute()) return value;
-  if (std::find(key.path_words.begin(), key.path_words.end(), *text) != key.path_words.end())
-    return value;
-  return Value((folder / *text).lexically_normal().string());
+  return change_paths(key, value, [&](const std::string& path) {
+    if (folder.empty() || std::filesystem::path(path).is_absolute()) return path;
+    return (folder / path).lexically_normal().string();
+  });
 }
 
 bool has_empty_path(const Value& value) {

@@ -38,6 +38,37 @@ TEST(ResumeErrors, OtherDataIsRefused) {
              "restore the files, or start a new run with another run.out"}});
 }
 
+TEST(ResumeErrors, DataMayMoveIfTheyDoNotChange) {
+  Workplace w;
+  w.train();
+  fs::rename(w.path("text.txt"), w.path("moved.txt"));
+  const Finished f =
+      w.lamina({"train", "run.toml", "--set", "train.steps=6", "--set", "data.train=moved.txt"});
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(f.err, ::testing::HasSubstr("data.train is ["));
+}
+
+TEST(ResumeErrors, AProjectMayMoveAsAWhole) {
+  Workplace w;
+  w.write("here/run.toml",
+          w.read("run.toml") + "[lora]\nrank = 2\n[distillation]\nteacher = \"t\"\n");
+  w.write("here/text.txt", w.read("text.txt"));
+  w.train();
+  fs::rename(w.path("out"), w.path("here/t"));
+  const std::vector<std::string> words = {"train", "here/run.toml", "--set",
+                                          "data.validation_fraction=0.2"};
+  Finished f = w.lamina(words);
+  ASSERT_EQ(f.code, 0) << f.err;
+  fs::rename(w.path("here"), w.path("there"));
+  f = w.lamina({"train", "there/run.toml", "--set", "data.validation_fraction=0.2", "--set",
+                "train.steps=6"});
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_TRUE(w.exists("there/out/checkpoints/step-00000006/manifest.json"));
+  // Its run file was written before the move.
+  f = w.lamina({"eval", "there/out/checkpoints/step-00000004"});
+  EXPECT_EQ(f.code, 0) << f.err;
+}
+
 TEST(ResumeErrors, AFreshStartNeverMixesWithAnEarlierRun) {
   Workplace w;
   w.train();

@@ -58,7 +58,7 @@ EvalSubject find_eval_subject(const Arguments& a) {
   EvalSubject s = model::while_training(
       path, [&] { return open_subject(path, choice, !a.has("ids"), a.globals); });
   if (const std::string run_file = run_file_of(path); !run_file.empty()) {
-    s.run = train::load_written_run(run_file);
+    s.run = train::load_moved_run(run_file);
     if (!a.has("data") && !a.has("ids")) s.dtype = s.run->train.dtype;
   }
   if (a.has("dtype")) s.dtype = *parse_dtype(a.text("dtype"));

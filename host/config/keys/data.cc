@@ -10,6 +10,7 @@ const Fields<DataSection>& data_fields() {
           {.doc = "Training text: files, folders or globs, eg: train = [\"corpus.txt\"]. A folder "
                   "means every file below it; names that begin with a dot are skipped.",
            .required = true,
+           .hot = true,
            .path = true}),
       field(
           "weights", &DataSection::weights,
@@ -18,7 +19,9 @@ const Fields<DataSection>& data_fields() {
            .doc = "Share of training rows from each entry of data.train, eg: [3, 1]. Each entry is "
                   "repeated independently. Without weights every row is used once per epoch."}),
       field("validation", &DataSection::validation,
-            {.doc = "Text for the validation loss: files, folders or globs.", .path = true}),
+            {.doc = "Text for the validation loss: files, folders or globs.",
+             .hot = true,
+             .path = true}),
       field("validation_fraction", &DataSection::validation_fraction,
             {.min = 0,
              .max = 1,

@@ -47,6 +47,16 @@ config::RunConfig load_written_run(const std::string& path) {
   return as_damage([&] { return config::load_written_run(path); });
 }
 
+config::RunConfig load_moved_run(const std::string& path) {
+  const fs::path folder = fs::absolute(path).lexically_normal().parent_path();
+  fs::path run;
+  if (fs::path(path).filename() == "config.toml")
+    run = folder;
+  else if (folder.parent_path().filename() == "checkpoints")
+    run = folder.parent_path().parent_path();
+  return as_damage([&] { return config::load_written_run(path, run.string()); });
+}
+
 std::string likely_checkpoint(const std::string& resume, const std::string& run) {
   if (resume == "none") return "";
   if (resume != "auto") return checkpoint_at(resume);
@@ -125,7 +135,7 @@ void Resumption::check_same_run(const std::string& checkpoint) {
   changes_.clear();
   const config::RunConfig before = load_written_run(checkpoint + "/run.toml");
   std::vector<std::string> notes;
-  for (const config::Difference& d : config::differences(before, now_)) {
+  for (const config::Difference& d : config::differences(before, now_, is_own(checkpoint))) {
     if (d.hot)
       changes_.push_back(fmt::format("{} is {} now, it was {}", d.key, d.now, d.before));
     else
@@ -154,13 +164,13 @@ void Resumption::load(Loop& loop) {
 }
 
 // True if the checkpoint is in the directory of this run.
-bool Resumption::is_own() const {
-  return is_same(fs::path(checkpoint()).parent_path(), checkpoints_directory(run_));
+bool Resumption::is_own(const std::string& checkpoint) const {
+  return is_same(fs::path(checkpoint).parent_path(), checkpoints_directory(run_));
 }
 
 // Without a step the run would have no checkpoint, and those that it had would be set aside.
 void Resumption::check_work_is_left() const {
-  if (automatic_ || candidates_.empty() || is_own() || step_ < now_.train.steps) return;
+  if (automatic_ || candidates_.empty() || is_own(checkpoint()) || step_ < now_.train.steps) return;
   throw UserError(ExitCode::usage,
                   {checkpoint(),
                    fmt::format("is at step {}, and 'train.steps' is {}: there is nothing to train",
@@ -171,7 +181,7 @@ void Resumption::check_work_is_left() const {
 // Whole checkpoints of this run that are newer than the loaded one, newest first; all of them if
 // that one belongs to another run.
 std::vector<std::string> Resumption::in_the_way() const {
-  const bool own = is_own();
+  const bool own = is_own(checkpoint());
   std::vector<std::string> out;
   for (const CheckpointEntry& entry : list_checkpoints(run_))
     if (!is_same(entry.path, checkpoint()) && (!own || entry.step >= step_))

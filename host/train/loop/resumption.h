@@ -13,6 +13,9 @@ namespace lamina::train {
 
 // Reads a run file that training wrote: a mistake in it is damage (exit 4), not the user's error.
 config::RunConfig load_written_run(const std::string& path);
+// Likewise, from a run directory or a checkpoint in it: files that are gone are looked for at their
+// place relative to the run directory, which may have been moved with them.
+config::RunConfig load_moved_run(const std::string& path);
 
 // Returns the checkpoint from which a run with this --resume will most likely continue, "" for
 // none. The model of the run is described from it before anything is loaded. Errors: as Resumption.
@@ -55,7 +58,7 @@ class Resumption {
   void pass_over(const io::Damaged& damage);
   void check_same_run(const std::string& checkpoint);
   std::vector<std::string> in_the_way() const;
-  bool is_own() const;
+  bool is_own(const std::string& checkpoint) const;
   void check_work_is_left() const;
   [[noreturn]] void fail_none_usable() const;
 

@@ -1,0 +1,56 @@
+#include "config/key_paths.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "config/run_config.h"
+
+namespace lamina::config {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Returns whether a path exists; of a glob, the folder before its first wildcard.
+bool is_there(const std::string& pattern) {
+  fs::path fixed = pattern;
+  if (const auto wildcard = pattern.find_first_of("*?["); wildcard != pattern.npos)
+    fixed = fs::path(pattern.substr(0, wildcard)).parent_path();
+  std::error_code ec;
+  return fs::exists(fixed, ec);
+}
+
+}  // namespace
+
+Value change_paths(const Key& key, const Value& value,
+                   const std::function<std::string(const std::string&)>& change) {
+  if (!key.path) return value;
+  if (auto* list = value.get_if<List>()) {
+    List out;
+    for (const Value& element : *list) out.push_back(change_paths(key, element, change));
+    return Value(std::move(out));
+  }
+  auto* text = value.get_if<std::string>();
+  if (!text || std::ranges::find(key.path_words, *text) != key.path_words.end()) return value;
+  return Value(change(*text));
+}
+
+std::string moved_path(const std::string& path, const std::string& from, const std::string& to) {
+  return (fs::path(to) / fs::path(path).lexically_relative(from)).lexically_normal().string();
+}
+
+void find_moved_paths(Raw& raw, const std::string& now) {
+  const auto out = std::ranges::find(raw.entries, "run.out", &RawEntry::key);
+  if (out == raw.entries.end()) return;
+  const auto* recorded = out->value.get_if<std::string>();
+  if (!recorded || *recorded == now) return;
+  const std::string from = *recorded;
+  for (RawEntry& entry : raw.entries)
+    if (const Key* key = run_schema().find(entry.key))
+      entry.value = change_paths(*key, entry.value, [&](const std::string& path) {
+        if (!fs::path(path).is_absolute() || is_there(path)) return path;
+        std::string moved = moved_path(path, from, now);
+        return is_there(moved) ? moved : path;
+      });
+}
+
+}  // namespace lamina::config
