@@ -1,6 +1,6 @@
 #include "runtime/own_outputs.h"
 
-#include <algorithm>
+#include <set>
 #include <vector>
 
 #include "graph/rewrite.h"
@@ -35,7 +35,7 @@ Graph with_own_outputs(const Graph& graph) {
   Copier copy(graph, out);
   copy.inputs();
   for (const Node& node : graph.nodes()) copy.node(node);
-  std::vector<ValueId> taken;
+  std::set<ValueId> taken;
   std::vector<Tensor> values;
   for (const GraphOutput& output : graph.outputs()) {
     values.push_back(copy.get(output.value));
@@ -44,10 +44,9 @@ Graph with_own_outputs(const Graph& graph) {
     const Value& made = graph.value(origin);
     bool own = made.node != kNoNode &&
                always_written_over(graph.node(made.node), made.index) == kNoValue &&
-               std::ranges::count(taken, origin) == 0 &&
-               made.type.bytes() == graph.type(output.value).bytes();
+               !taken.contains(origin) && made.type.bytes() == graph.type(output.value).bytes();
     if (!own) values.back() = ops::copy(values.back());
-    taken.push_back(origin);
+    taken.insert(origin);
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
     const GraphOutput& output = graph.outputs()[i];
