@@ -7,6 +7,7 @@
 
 #include "autodiff/vjp.h"
 #include "core/json.h"
+#include "decoder/engram/engram.h"
 #include "decoder/engram/engram_block.h"
 #include "decoder/engram/ngram_tables.h"
 #include "io/safetensors.h"
@@ -324,6 +325,14 @@ TEST(EngramGate, GradientsOfScoresNearZeroEqualDoublePrecision) {
     }
   }
   expect_near(got[1], want.key, 1e-5, "key");
+}
+
+TEST(UncompressedTokens, NeedNoMemoryForEachIdOfAHugeVocabulary) {
+  const decoder::CompressedTokens few = decoder::uncompressed_tokens(300),
+                                  many = decoder::uncompressed_tokens((1LL << 31) - 1);
+  EXPECT_EQ(few.ids.size(), 300u);
+  EXPECT_EQ(many.count, (1LL << 31) - 1);
+  EXPECT_LE(many.ids.size(), 1u << 20);
 }
 
 }  // namespace

@@ -81,9 +81,10 @@ std::vector<EngramLayer> lay_out(const registry::ModelConfig& config, std::int64
 }  // namespace
 
 CompressedTokens uncompressed_tokens(std::int64_t vocabulary) {
-  CompressedTokens out{.ids = std::vector<std::int32_t>(static_cast<std::size_t>(vocabulary)),
-                       .count = vocabulary,
-                       .pad = 0};
+  // More than tokenizers have. The memory of the list must not follow any number in a file.
+  constexpr std::int64_t kMaxListed = 1 << 20;
+  const auto size = static_cast<std::size_t>(std::min(vocabulary, kMaxListed));
+  CompressedTokens out{.ids = std::vector<std::int32_t>(size), .count = vocabulary, .pad = 0};
   std::iota(out.ids.begin(), out.ids.end(), 0);
   return out;
 }

@@ -19,7 +19,8 @@ struct CompressedTokens {
   std::optional<std::int32_t> pad;
 };
 
-// Maps each token to itself, with 0 as the pad: for uses that do not depend on the tokenizer.
+// Maps each token to itself, with 0 as the pad: for uses that do not depend on the tokenizer. The
+// tokens of a vocabulary beyond every tokenizer's use the last of the list.
 CompressedTokens uncompressed_tokens(std::int64_t vocabulary);
 
 struct EngramLayer {
