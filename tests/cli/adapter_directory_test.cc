@@ -71,6 +71,28 @@ TEST(AdapterDirectory, CanBeMeasured) {
   EXPECT_EQ(read.code, 0) << read.err;
 }
 
+TEST(AdapterDirectory, IsNamedInResults) {
+  const TempDir folder;
+  const std::string text = folder.write("text.txt", "In the beginning");
+  const std::string records = folder.write(
+      "choices.jsonl", R"({"context": "In the", "choices": ["end", "beginning"], "answer": 1})");
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"--data", text},
+                                             {"--data", records, "--task", "choices"},
+                                             {"--data", text, "--against", trained_run()}}) {
+    std::vector<std::string> command = {"eval", "-m", adapter(), "--quantize", "int8"};
+    command.insert(command.end(), words.begin(), words.end());
+    const Finished table = lamina_program(command);
+    EXPECT_EQ(table.code, 0) << table.err;
+    EXPECT_THAT(table.out, ::testing::ContainsRegex("\nadapter +" + adapter() + "\n"));
+    EXPECT_THAT(table.out, ::testing::ContainsRegex("\nquantize +int8\n"));
+    command.push_back("--json");
+    const Finished json = lamina_program(command);
+    EXPECT_THAT(json.out, HasSubstr("\"adapter\": \"" + adapter() + "\""));
+    EXPECT_THAT(json.out, HasSubstr("\"quantize\": \"int8\""));
+  }
+}
+
 TEST(AdapterDirectory, IsListedVerifiedAndCompared) {
   const Finished listed = ckpt({"ls", "-v", adapter()});
   EXPECT_EQ(listed.code, 0) << listed.err;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "cli/eval/eval_tasks.h"
+#include "cli/eval/named_model.h"
 #include "cli/plan/device_memory.h"
 #include "cli/shell/plugins.h"
 #include "cli/shell/signals.h"
@@ -63,16 +64,26 @@ Place place_of(const ModelDivergence& c, const RowsOfWindow& rows) {
 }
 
 struct Report {
-  const std::string &model, &reference;
+  NamedModel model;
+  const model::OpenedModel& reference;
   DType dtype;
   const RowsOfWindow& rows;
   const ModelDivergence& c;
 };
 
+NamedModel reference_of(const Report& r) {
+  NamedModel out = {{"against", r.reference.directory}};
+  if (!r.reference.adapter.empty() && r.reference.adapter != r.reference.directory)
+    out.emplace_back("against_adapter", r.reference.adapter);
+  return out;
+}
+
 std::string as_json(const Report& r) {
   const Place place = place_of(r.c, r.rows);
   JsonWriter json(2);
-  json.begin_object().key("model").value(r.model).key("against").value(r.reference);
+  json.begin_object();
+  write_model(json, r.model);
+  for (const auto& [name, directory] : reference_of(r)) json.key(name).value(directory);
   json.key("task").value("text").key("loss").value(r.c.mean_loss());
   json.key("perplexity").value(std::exp(r.c.mean_loss()));
   json.key("reference_loss").value(r.c.mean_reference_loss());
@@ -87,15 +98,15 @@ std::string as_json(const Report& r) {
 std::string as_text(const Report& r) {
   const Place place = place_of(r.c, r.rows);
   return fmt::format(
-      "model          {}\nagainst        {}\n"
+      "{}{}"
       "perplexity     {:.4f}, of the reference {:.4f}\n"
       "mean KL        {:.3g} nats per token\n"
       "largest KL     {:.3g} at token {} of document {}\n"
       "top-1 equal    {:.3f} % of the tokens\n"
       "over           {}, {} of {}\n",
-      r.model, r.reference, std::exp(r.c.mean_loss()), std::exp(r.c.mean_reference_loss()),
-      r.c.mean_kl(), r.c.largest_kl, place.token, place.document, 100 * r.c.agreement(),
-      number_of(r.c.num_tokens, "token"),
+      model_lines(r.model, 15), model_lines(reference_of(r), 15), std::exp(r.c.mean_loss()),
+      std::exp(r.c.mean_reference_loss()), r.c.mean_kl(), r.c.largest_kl, place.token,
+      place.document, 100 * r.c.agreement(), number_of(r.c.num_tokens, "token"),
       number_of(static_cast<std::int64_t>(r.rows.num_rows), "row"), r.rows.tokens_per_row);
 }
 
@@ -147,7 +158,7 @@ std::string evaluate_against(const Arguments& a, const Device& device, EvalSubje
                                                theirs.opened.directory, c.mean_kl()),
                                    {}});
     });
-  const Report report{mine.opened.directory, theirs.opened.directory, dtype, rows, c};
+  const Report report{name_model(a, mine.opened), theirs.opened, dtype, rows, c};
   return a.flag("json") ? as_json(report) : as_text(report);
 }
 

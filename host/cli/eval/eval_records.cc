@@ -6,6 +6,7 @@
 
 #include "cli/eval/eval_logprobs.h"
 #include "cli/eval/eval_tasks.h"
+#include "cli/eval/named_model.h"
 #include "cli/generate/chat_options.h"
 #include "cli/plan/device_memory.h"
 #include "cli/shell/signals.h"
@@ -52,9 +53,11 @@ class Scores {
     by_file_.back()[name].add(hit);
   }
 
-  std::string json(const Arguments& a, const std::string& directory, DType dtype) const {
+  std::string json(const Arguments& a, const NamedModel& model, DType dtype) const {
     JsonWriter json(2);
-    json.begin_object().key("model").value(directory).key("task").value(a.text("task"));
+    json.begin_object();
+    write_model(json, model);
+    json.key("task").value(a.text("task"));
     add(by_file_.back(), json);
     json.key("files").begin_array();
     for (std::size_t file = 0; file < files_.size(); ++file) {
@@ -65,10 +68,12 @@ class Scores {
     return json.end_array().key("dtype").value(long_name(dtype)).end_object().text() + "\n";
   }
 
-  std::string table(const std::string& directory) const {
-    std::size_t width = 4;
+  std::string table(const NamedModel& model) const {
+    std::size_t width = 4, name_width = 0;
+    for (const auto& [name, value] : model) name_width = std::max(name_width, name.size());
     for (const std::string& file : files_) width = std::max(width, file.size());
-    std::string out = fmt::format("model  {}\n\n{:<{}}  records", directory, "file", width);
+    std::string out =
+        fmt::format("{}\n{:<{}}  records", model_lines(model, name_width + 2), "file", width);
     for (const std::string& name : names_) out += fmt::format("  {:<16}", name);
     while (out.back() == ' ') out.pop_back();
     out += '\n';
@@ -136,8 +141,8 @@ void write_answer(const evaluation::Exercise& exercise, const evaluation::Answer
 
 std::string result_text(const Arguments& a, const Scores& scores, const model::Loaded& m,
                         DType dtype) {
-  return a.flag("json") ? scores.json(a, m.opened.directory, dtype)
-                        : scores.table(m.opened.directory);
+  const NamedModel named = name_model(a, m.opened);
+  return a.flag("json") ? scores.json(a, named, dtype) : scores.table(named);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "cli/eval/eval_logprobs.h"
 #include "cli/eval/eval_tasks.h"
+#include "cli/eval/named_model.h"
 #include "cli/generate/prompt.h"
 #include "cli/plan/device_memory.h"
 #include "cli/shell/signals.h"
@@ -130,13 +131,12 @@ std::string as_json(const NamedModel& model, DType dtype, const TextResult& e) {
   return json.text() + "\n";
 }
 
-std::string as_text(const std::string& directory, std::int64_t tokens_per_row,
-                    const TextResult& e) {
+std::string as_text(const NamedModel& model, std::int64_t tokens_per_row, const TextResult& e) {
   const std::vector<double> acceptance = e.sums.mtp_acceptance();
   return fmt::format(
-      "model          {}\nloss           {:.4f} nats per token\nperplexity     {:.3f}\n"
+      "{}loss           {:.4f} nats per token\nperplexity     {:.3f}\n"
       "bits per byte  {:.4f}\n{}over           {}, {}, {} of {}\n",
-      directory, e.loss(), std::exp(e.loss()), e.bits_per_byte(),
+      model_lines(model, 15), e.loss(), std::exp(e.loss()), e.bits_per_byte(),
       acceptance.empty()
           ? ""
           : fmt::format("mtp accepted   {} of its tokens\n", percents_text(acceptance)),
@@ -207,8 +207,9 @@ std::string evaluate_text(const Arguments& a, const Device& device, EvalSubject 
   if (!std::isfinite(e.loss()))
     model::refuse_results(m, {m.opened.directory, fmt::format("the loss is {}", e.loss()), {}});
   file.commit();
-  return a.flag("json") ? as_json(m.opened.directory, computing.dtype, e)
-                        : as_text(m.opened.directory, rows.tokens_per_row, e);
+  const NamedModel named = name_model(a, m.opened);
+  return a.flag("json") ? as_json(named, computing.dtype, e)
+                        : as_text(named, rows.tokens_per_row, e);
 }
 
 }  // namespace lamina::cli
