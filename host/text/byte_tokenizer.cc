@@ -11,6 +11,7 @@
 #include "core/json_writer.h"
 #include "core/open_file.h"
 #include "core/system_error.h"
+#include "core/utf8.h"
 #include "core/write_all.h"
 
 namespace lamina::text {
@@ -18,6 +19,7 @@ namespace {
 
 constexpr TokenId kBos = 256;
 constexpr TokenId kEos = 257;
+constexpr std::size_t kReplacementBytes = 3;  // of U+FFFD
 
 class ByteTokenizer final : public Tokenizer {
  public:
@@ -35,7 +37,13 @@ class ByteTokenizer final : public Tokenizer {
   Encoding encode_with_spans(std::string_view text, const EncodeOptions& options) const override {
     Encoding out{encode(text, options), {}};
     if (options.add_special) out.spans.push_back({0, 0});
-    for (std::size_t i = 0; i < text.size(); ++i) out.spans.push_back({i, i + 1});
+    for (std::size_t at = 0; !text.empty();) {
+      const Utf8Step step = utf8_step(text);
+      const std::size_t end = at + (step.valid ? step.num_bytes : kReplacementBytes);
+      out.spans.insert(out.spans.end(), step.num_bytes, {at, end});
+      text.remove_prefix(step.num_bytes);
+      at = end;
+    }
     return out;
   }
   std::string_view token_bytes(TokenId id) const override {

@@ -67,6 +67,7 @@ TEST(Tokenize, LinesOfObjectsGoBothWays) {
 TEST(Tokenize, CountsTokensOfAFile) {
   const TempDir folder;
   EXPECT_EQ(tokenize({"--count", "-f", folder.write("text", "abcabc")}).out, "3\n");
+  EXPECT_EQ(tokenize({"--count", "-p", "abcabc", "--json"}).out, "{\"count\":3}\n");
   EXPECT_EQ(tokenize({"--decode", "--ids", "257,98"}).out, "abcb");
 }
 
@@ -90,12 +91,31 @@ TEST(Tokenize, ALineThatIsWrongIsNamed) {
 
 TEST(Tokenize, OptionsThatContradictAreRefused) {
   const std::vector<std::vector<std::string>> lines = {
-      {"-p", "a", "--jsonl", "x"},   {"--ids", "1"},
-      {"--decode", "-p", "a"},       {"--decode"},
-      {"-p", "a", "--skip-special"}, {"--jsonl", "x", "--count"},
-      {"--decode", "--ids", "1,"}};
+      {"-p", "a", "--jsonl", "x"},
+      {"--ids", "1"},
+      {"--decode", "-p", "a"},
+      {"--decode"},
+      {"-p", "a", "--skip-special"},
+      {"--jsonl", "x", "--count"},
+      {"--decode", "--ids", "1,"},
+      {"--decode", "--ids", "1", "--count"},
+      {"--decode", "--ids", "1", "--no-special"},
+      {"--decode", "--ids", "1", "--parse-special"}};
   for (const auto& line : lines)
     EXPECT_EQ(tokenize(line).code, 2) << ::testing::PrintToString(line);
+}
+
+// The byte tokenizer, too, for which a part of a character is a token.
+TEST(Tokenize, PartsOfACharacterHaveItsOffsets) {
+  const auto offsets = [](const std::string& text) {
+    return lamina_program({"tokenize", "-m", trained_run(), "-p", text, "--json", "--no-special"})
+        .out;
+  };
+  EXPECT_THAT(offsets("a\xc3\xa9"), HasSubstr("\"offsets\":[[0,1],[1,2],[1,2]]"));
+  const TempDir folder;
+  const std::string broken = folder.write("text", "\xc3\xff\xf0\x9f\x98z");
+  EXPECT_THAT(lamina_program({"tokenize", "-m", trained_run(), "-f", broken, "--json"}).out,
+              HasSubstr("\"offsets\":[[0,0],[0,1],[1,2],[2,3],[2,3],[2,3],[3,4]]"));
 }
 
 TEST(Tokenize, TakesTheTokenizerOfARun) {

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/json_writer.h"
 #include "core/read_file.h"
+#include "core/utf8.h"
 #include "model/place.h"
 #include "text/tokenizer.h"
 
@@ -45,6 +46,11 @@ void check_options(const Arguments& a) {
     refuse("--decode has no ids; give them with --ids 1,2,3 or --jsonl");
   if (a.flag("skip-special") && !a.flag("decode"))
     refuse("--skip-special needs --decode; for text use --no-special");
+  for (const char* option : {"special", "parse-special", "count"})
+    if (a.flag("decode") && a.has(option))
+      refuse(fmt::format("--{} has no effect on --decode, which turns ids into text; remove it{}",
+                         a.flag(option) ? option : fmt::format("no-{}", option),
+                         option == std::string_view("special") ? ", or use --skip-special" : ""));
   if (a.has("jsonl") && (a.flag("json") || a.flag("count")))
     refuse("--jsonl cannot be combined with --json or --count; remove them");
 }
@@ -72,10 +78,13 @@ int run_tokenize(const Arguments& a, const Device&) {
     else
       print_model_text(text + (describe_terminal(1).is_terminal ? "\n" : ""), a.flag("raw"));
   } else if (const std::string text = read_text(a); a.flag("count")) {
-    print(fmt::format("{}\n", tokenizer->encode(text, encode_options(a, *tokenizer)).size()));
+    const std::size_t count = tokenizer->encode(text, encode_options(a, *tokenizer)).size();
+    print(a.flag("json")
+              ? JsonWriter().begin_object().key("count").value(count).end_object().text() + "\n"
+              : fmt::format("{}\n", count));
   } else {
     text::Encoding e = tokenizer->encode_with_spans(text, encode_options(a, *tokenizer));
-    e.spans = in_code_points(text, e.spans);
+    e.spans = in_code_points(replace_invalid_utf8(text), e.spans);
     print(a.flag("json") ? listing_json(*tokenizer, e) : listing_text(*tokenizer, e));
   }
   return 0;
