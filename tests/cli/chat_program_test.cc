@@ -60,6 +60,21 @@ TEST_F(ChatProgram, DecodeChatReadsTheRenderedTemplate) {
   EXPECT_FALSE(asked.empty() && plain.empty());
 }
 
+TEST_F(ChatProgram, ReadsMessagesFromStdin) {
+  const std::string messages = R"([{"role": "user", "content": "hi"}])";
+  const std::string command = kProgram + " decode -n 6 --json" + options() + " --chat --messages ";
+  EXPECT_EQ(text_of(run_shell("echo '" + messages + "' | " + command + "-")),
+            text_of(run_shell(command + folder.write("m.json", messages))));
+}
+
+TEST_F(ChatProgram, ReadsTheContextOfATemplateFromStdin) {
+  const Finished result =
+      run_shell(R"(echo '{"messages": [{"role": "user", "content": "hi"}]}' | )" + kProgram +
+                " template " + write_template() + " --context -");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "u:hi|a:");
+}
+
 TEST_F(ChatProgram, ContinuesTheLastMessage) {
   const std::string common = kProgram + " decode -n 6 --json";
   const std::string messages = folder.write("m.json",

@@ -112,6 +112,8 @@ TEST(Destination, PathsThatCannotHoldAFileAreRefused) {
                     "device\n  give a file inside it");
   EXPECT_ERROR_SAYS(destination_of(dir / "socket"), ExitCode::usage,
                     "socket: is a socket; expected");
+  EXPECT_ERROR_SAYS(destination_of("-"), ExitCode::usage,
+                    "-: is no file here\n  stdout is /dev/stdout, and a file of that name is ./-");
   EXPECT_ERROR_SAYS(destination_of(dir / "dangling"), ExitCode::usage,
                     "dangling: is a dangling link: no such file or directory");
   EXPECT_ERROR_SAYS(destination_of(dir / "loop"), ExitCode::usage, "loop: is a dangling link");

@@ -34,7 +34,10 @@ int run_template(const Arguments& a, const Device&) {
                                 {"documents", jinja::TemplateValue::none()},
                                 {"add_generation_prompt", jinja::TemplateValue::boolean(false)}};
   jinja::RenderOptions options{.now = jinja::local_time()};
-  const JsonDocument context = JsonDocument::read(a.text("context"));
+  const std::string& file_of_context = a.text("context");
+  const JsonDocument context = file_of_context == "-"
+                                   ? JsonDocument::parse(read_stdin(ExitCode::usage), "stdin")
+                                   : JsonDocument::read(file_of_context);
   for (const auto& [name, value] : context.root().members()) {
     if (name == "now") options.now = parse_time(value);
     std::erase_if(variables, [&name = name](const auto& known) { return known.first == name; });
@@ -47,9 +50,10 @@ int run_template(const Arguments& a, const Device&) {
 }  // namespace
 
 Command template_command() {
-  Option context = text_option("context", 0, "FILE",
-                               "JSON object with the template's variables: messages, tools, "
-                               "bos_token, add_generation_prompt ...; 'now' sets the clock.");
+  Option context =
+      text_option("context", 0, "FILE",
+                  "JSON object with the template's variables: messages, tools, "
+                  "bos_token, add_generation_prompt ...; 'now' sets the clock; - is stdin.");
   context.key.required = true;
   return {.name = "template",
           .summary = "renders a chat template",

@@ -4,6 +4,7 @@
 
 #include "chat/encode.h"
 #include "core/error.h"
+#include "core/read_file.h"
 
 namespace lamina::cli {
 namespace {
@@ -40,7 +41,8 @@ std::vector<Option> with_chat_options(std::vector<Option> options) {
                              .doc = "Send the prompt to the model as a user message in its own "
                                     "chat form."}});
   options.push_back(text_option("messages", 0, "FILE",
-                                "With --chat: a conversation as JSON, instead of a prompt."));
+                                "With --chat: a conversation as JSON, instead of a prompt; - is "
+                                "stdin."));
   options.push_back({.key = {.name = "continue",
                              .type = Type::boolean,
                              .doc = "Continue the text of the last of --messages instead of "
@@ -125,7 +127,9 @@ ChatPrompt read_chat_prompt(const Arguments& a, const std::string& directory,
   const chat::Form form = load_form(a, directory);
   chat::Conversation conversation;
   if (a.has("messages"))
-    conversation = chat::Conversation::read(a.text("messages"));
+    conversation = a.text("messages") == "-"
+                       ? chat::Conversation::parse(read_stdin(ExitCode::data), "stdin")
+                       : chat::Conversation::read(a.text("messages"));
   else
     conversation.add("user", user_text());
   add_options(a, conversation);
