@@ -64,7 +64,7 @@ def main():
 
         def quantised(name, *more):
             to = str(pathlib.Path(folder) / f"q{len(list(pathlib.Path(folder).iterdir()))}")
-            run(a.lamina, "quantize", a.model, "-o", to, *more)
+            run(a.lamina, "quantize", a.model, "--to", to, *more)
             row(name, to, size=plan_bytes(a.lamina, to))
 
         if a.calibrate:

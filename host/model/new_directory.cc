@@ -8,11 +8,11 @@
 
 namespace lamina::model {
 
-void check_new_directory(const std::string& to, std::string_view option) {
-  weights::require_absent(to, option);
+void check_new_directory(const std::string& to) {
+  weights::require_absent(to);
   const auto owner = train::file_owner(to);
   if (owner && owner->is_closed)
-    throw UserError(ExitCode::usage, {std::string(option),
+    throw UserError(ExitCode::usage, {"--to",
                                       fmt::format("'{}' {}", to, train::inside_in_words(*owner)),
                                       {"choose a directory outside its checkpoints"}});
 }

@@ -29,7 +29,7 @@ void check_is_plain(const std::string& path, const io::WeightFiles& files) {
 ExportedModel quantise_to_hf(const std::string& path, const std::string& to,
                              const weights::Quantisation& what, weights::ExportOptions options,
                              const registry::Catalog& plugins, const QuantiseMethod& method) {
-  check_new_directory(to, "--output");
+  check_new_directory(to);
   OpenedModel opened = open_weights(path, plugins);
   if (opened.model->adapter())
     throw UserError(ExitCode::usage,

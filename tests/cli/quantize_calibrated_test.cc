@@ -24,7 +24,7 @@ const std::string kText = LAMINA_SOURCE_DIR "/docs/glossary.md";
 
 Finished quantize_with(const std::string& to, std::vector<std::string> more,
                        const std::string& from = trained_run()) {
-  more.insert(more.begin(), {"quantize", from, "-o", to});
+  more.insert(more.begin(), {"quantize", from, "--to", to});
   return lamina_program(more);
 }
 

@@ -47,7 +47,7 @@ std::string ids_of(const std::string& model, const std::vector<std::string>& mor
 
 Finished quantize(const std::string& from, const std::string& to, const std::string& format,
                   const std::vector<std::string>& more = {}) {
-  std::vector<std::string> words = {"quantize", from, "-o", to, "--format", format};
+  std::vector<std::string> words = {"quantize", from, "--to", to, "--format", format};
   words.insert(words.end(), more.begin(), more.end());
   return lamina_program(words);
 }
@@ -175,14 +175,14 @@ TEST(QuantizeDirectory, AnExistingDirectoryIsRefused) {
   const TempDir folder;
   const Finished result = quantize(trained_run(), folder.path(), "int8");
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("exists already; --output must be a new directory"));
+  EXPECT_THAT(result.err, HasSubstr("exists already; --to must be a new directory"));
 }
 
 TEST(QuantizeDirectory, AFileThatCannotBeWrittenLeavesNothing) {
   const TempDir folder;
   const Finished result = lamina::testing::run_shell(
       "ulimit -f 20; " LAMINA_BUILD_DIR "/bin/lamina quantize " + trained_run() +
-          " -o q --format "
+          " --to q --format "
           "int8",
       {.folder = folder.path()});
   EXPECT_EQ(result.code, 4) << result.err;

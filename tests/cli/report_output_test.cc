@@ -31,7 +31,7 @@ TEST(Report, OverwritesOnlyItsOwnPages) {
        {std::string("run/metrics.jsonl"), std::string("run/config.toml"), std::string("notes.html"),
         checkpoint + "model.safetensors", checkpoint + "manifest.json", std::string("run/lock")}) {
     const std::string before = folder.read(name);
-    const Finished f = lamina_program({"report", folder / "run", "--to", folder / name});
+    const Finished f = lamina_program({"report", folder / "run", "--output", folder / name});
     EXPECT_EQ(f.code, 2) << name;
     EXPECT_THAT(f.err, HasSubstr("error: " + (folder / name) + ": "));
     EXPECT_EQ(folder.read(name), before) << name;
@@ -76,7 +76,7 @@ TEST(Report, ADeviceNodeStays) {
   if (::mknod(node.c_str(), S_IFCHR | 0666, ::makedev(1, 3)) != 0 || ::access(node.c_str(), W_OK))
     GTEST_SKIP() << "device nodes cannot be made here";
   const std::string run = run_of(folder, "a", loss_line(1, 2));
-  EXPECT_EQ(lamina_program({"report", run, "--to", node}).code, 0);
+  EXPECT_EQ(lamina_program({"report", run, "--output", node}).code, 0);
   EXPECT_TRUE(fs::is_character_file(node));
 }
 

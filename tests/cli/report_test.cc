@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 std::string written_page(std::vector<std::string> more = {}) {
   const TempDir folder;
-  std::vector<std::string> words{"report", trained_run(), "--to", folder / "page.html"};
+  std::vector<std::string> words{"report", trained_run(), "--output", folder / "page.html"};
   words.insert(words.end(), more.begin(), more.end());
   const Finished f = lamina_program(words);
   EXPECT_EQ(f.code, 0) << f.err;

@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "cli/shell/checkpoints.h"
 #include "cli/shell/command.h"
 #include "cli/shell/plugins.h"
 #include "cli/shell/signals.h"
@@ -60,7 +61,7 @@ model::QuantiseMethod method_of(const Arguments& a, const Device& device, Status
 int quantise(const Arguments& a, const Device& device) {
   device.use_threads(a.globals.threads);
   const std::string& from = a.positionals[0];
-  const std::string to = a.text("output");
+  const std::string to = a.text("to");
   StatusLine status(a.globals.quiet, a.globals.color);
   const weights::ExportOptions options{
       .average = a.text("weights") == "ema",
@@ -109,8 +110,6 @@ Option target_bits_option() {
 }  // namespace
 
 Command quantize_command() {
-  Option output = text_option("output", 'o', "DIR", "The directory to write; must not exist.");
-  output.key.required = true;
   Option format = quantize_option();
   format.key.name = "format";
   format.key.doc = "The format of the matrices: " + quantize_formats() + ".";
@@ -123,7 +122,7 @@ Command quantize_command() {
               "other files of the model. Without --calibrate and --target-bits, decoding from it "
               "equals `lamina decode --quantize` from the original. The directory is loaded as a "
               "check before it gets its name.",
-          .options = {output, format, quantize_rule_option(),
+          .options = {to_option(), format, quantize_rule_option(),
                       text_option("calibrate", 0, "FILE",
                                   "Round int4 and mxfp4 formats with error feedback (GPTQ) for the "
                                   "inputs of this text, which should be typical."),
@@ -133,8 +132,8 @@ Command quantize_command() {
                       target_bits_option(), weights_option(), json_option()},
           .positionals = {{.name = "DIR",
                            .doc = "A Hugging Face directory, a checkpoint or a run directory."}},
-          .examples = {"lamina quantize model -o model-int4 --format int4",
-                       "lamina quantize model -o out --format int4-g128 --quantize-rule "
+          .examples = {"lamina quantize model --to model-int4 --format int4",
+                       "lamina quantize model --to out --format int4-g128 --quantize-rule "
                        "head=int8"},
           .run = run_quantize};
 }

@@ -162,6 +162,16 @@ std::string model_advice(const Command& command, std::string_view word) {
                      is_model ? "MODEL" : first);
 }
 
+// For an output option of other commands: the hint that names this one's.
+std::string output_advice(const Command& command, std::string_view word) {
+  constexpr std::string_view kNames[] = {"--to", "--output", "--out"};
+  const std::string_view typed = word.substr(0, word.find('='));
+  if (typed != "-o" && std::ranges::find(kNames, typed) == std::end(kNames)) return "";
+  for (const std::string_view name : kNames)
+    if (find_option(command.options, name)) return fmt::format("did you mean '{}'?", name);
+  return "";
+}
+
 // For a key of run files, without its section, at a command that takes --set: the hint with --set.
 std::string key_advice(const Command& command, std::string_view word) {
   if (!find_option(command.options, "--set")) return "";
@@ -254,6 +264,7 @@ class CommandLine {
     } catch (const po::unknown_option& e) {
       const std::string word = e.get_option_name();
       std::string advice = model_advice(command_, word);
+      if (advice.empty()) advice = output_advice(command_, word);
       if (advice.empty()) advice = key_advice(command_, word);
       refuse_option(options_, word, advice.empty() ? other_command_advice(word) : advice);
     } catch (const po::error_with_option_name& e) {

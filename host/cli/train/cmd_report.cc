@@ -234,7 +234,6 @@ Command report_command() {
                    .value = "TEXT",
                    .repeatable = true},
                   {.key = {.name = "output",
-                           .aliases = {"to"},
                            .type = Type::string,
                            .doc = "Write the page here instead.",
                            .path = true},

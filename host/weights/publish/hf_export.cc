@@ -265,25 +265,25 @@ std::string quantised_config(const std::string& config, const decoder::Model& mo
 
 }  // namespace
 
-void require_absent(const std::string& to, std::string_view option) {
+void require_absent(const std::string& to) {
   if (to.empty())
-    throw UserError(
-        ExitCode::usage,
-        {std::string(option), "must not be empty", {"give the name of a new directory"}});
+    throw UserError(ExitCode::usage,
+                    {"--to", "must not be empty", {"give the name of a new directory"}});
+  if (to == "-")
+    throw UserError(ExitCode::usage,
+                    {"--to", "must be a directory, got '-'", {"one of that name is ./-"}});
   std::string name = to;
   while (name.size() > 1 && name.ends_with('/')) name.pop_back();
   std::error_code error;
   const fs::file_status status = fs::symlink_status(name, error);
   if (fs::is_symlink(status) && !fs::exists(name, error))
-    throw UserError(ExitCode::usage,
-                    {to,
-                     fmt::format("is a dangling link; {} must be a new directory", option),
-                     {"remove the link, or give the name of its target"}});
+    throw UserError(ExitCode::usage, {to,
+                                      "is a dangling link; --to must be a new directory",
+                                      {"remove the link, or give the name of its target"}});
   if (fs::exists(status))
-    throw UserError(ExitCode::usage,
-                    {to,
-                     fmt::format("exists already; {} must be a new directory", option),
-                     {"choose another name, or remove it first"}});
+    throw UserError(ExitCode::usage, {to,
+                                      "exists already; --to must be a new directory",
+                                      {"choose another name, or remove it first"}});
 }
 
 Exported export_to_hf(const decoder::Model& model, const std::string& from, const std::string& to,

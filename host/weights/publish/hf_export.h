@@ -20,8 +20,8 @@ struct Exported {
   std::uint64_t num_bytes = 0;  // of tensors
 };
 
-// UserError (exit 2) if `to`, the value of `option`, is empty or exists, also as a dangling link.
-void require_absent(const std::string& to, std::string_view option = "--to");
+// UserError (exit 2) if `to`, the value of --to, is empty or exists, also as a dangling link.
+void require_absent(const std::string& to);
 
 struct ExportOptions {
   std::optional<DType> dtype = {};    // of tensors; absent: as stored
