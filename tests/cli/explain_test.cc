@@ -79,7 +79,7 @@ TEST(Explain, PartsOfDescribedGpusNeedOne) {
 // 64 learned positions, fewer than the default of 512 tokens.
 TEST(Explain, TokensStayWithinThePositions) {
   const std::string model = LAMINA_SOURCE_DIR "/tests/golden/hf/gpt2_prefixed";
-  for (const std::string phase : {"decode", "prefill"}) {
+  for (const std::string phase : {"decode", "prefill", "train"}) {
     const Finished f = lamina_program({"explain", model, "--show", "memory", "--phase", phase});
     EXPECT_EQ(f.code, 0) << f.err;
     EXPECT_EQ(f.err, "");

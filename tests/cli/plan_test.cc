@@ -63,6 +63,11 @@ TEST(Plan, CountsWeightsAndDecodeState) {
   EXPECT_EQ(first_of(state.find("kinds")).find("fixed_bytes_per_layer").as_double(), 0);
 }
 
+TEST(Plan, TokensStayWithinThePositions) {
+  const JsonDocument json = small_plan({"--set", "model.max_position_embeddings=100"});
+  EXPECT_EQ(json.root().find("decode_state").find("bytes").as_int64(), 2 * 2 * 4 * 2 * 100);
+}
+
 TEST(Plan, CountsTheStateOfATrainingRun) {
   const JsonDocument json = small_plan({"--context", "3"});
   const JsonValue state = json.root().find("train_state");

@@ -38,7 +38,8 @@ Subject find_subject(const Arguments& a) {
   std::string phase = "decode";
   std::int64_t tokens = 512;
   model::OpenedModel opened;
-  if (config::is_run_file(path)) {
+  const bool is_run = config::is_run_file(path);
+  if (is_run) {
     refuse_quantising(a, "the run file " + path);
     config::RunConfig c = config::load_run(path, {sets_of(a), config::process_environment()});
     s.model = model::open_trained(c, plugin_catalog(a.globals));
@@ -67,12 +68,8 @@ Subject find_subject(const Arguments& a) {
     model::set_storage(opened, weight_choice(a), s.dtype);
     s.model = std::move(opened.model);
   }
-  if (!a.has("tokens") && s.phase != "train") {
-    const registry::EmbedSpec& embed = s.model->options().embed;
-    if (embed.positions == registry::Positions::learned)
-      tokens = std::min(tokens, embed.max_positions);
-    tokens = std::min(tokens, s.model->config().max_positions().value_or(tokens));
-  }
+  if (!a.has("tokens") && (!is_run || s.phase != "train"))
+    tokens = within_positions(*s.model, tokens);
   // Decoding writes one token; --tokens is then the capacity of the state.
   s.tokens = s.phase == "decode" ? 1 : tokens;
   s.capacity = tokens;

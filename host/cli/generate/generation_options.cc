@@ -314,6 +314,13 @@ GenerateOptions read_generation_options(const Arguments& a, const model::Loaded&
   return out;
 }
 
+std::int64_t within_positions(const decoder::Model& model, std::int64_t tokens) {
+  const registry::EmbedSpec& embed = model.options().embed;
+  if (embed.positions == registry::Positions::learned)
+    tokens = std::min(tokens, embed.max_positions);
+  return std::min(tokens, model.config().max_positions().value_or(tokens));
+}
+
 void warn_of_positions(const decoder::Model& model, std::int64_t context) {
   const std::optional<std::int64_t> positions = model.config().max_positions();
   if (positions && context > *positions)
@@ -326,9 +333,7 @@ void warn_of_positions(const decoder::Model& model, std::int64_t context) {
 decode::SessionOptions context_options(const Arguments& a, const decoder::Model& model,
                                        std::int64_t usual) {
   decode::SessionOptions out{
-      .capacity = a.has("ctx-size")
-                      ? a.integer("ctx-size")
-                      : std::min(usual, model.config().max_positions().value_or(usual)),
+      .capacity = a.has("ctx-size") ? a.integer("ctx-size") : within_positions(model, usual),
       .dtype = *parse_dtype(a.text("dtype"))};
   model.check_length(out.capacity, "--ctx-size");
   // Rotary positions that depend on the length need the whole prompt in one call.

@@ -26,6 +26,9 @@ void check_generation_options(const Arguments& a);
 decode::GenerateOptions read_generation_options(const Arguments& a, const model::Loaded& m,
                                                 bool with_beams);
 
+// Returns a default length, limited to the model's positions.
+std::int64_t within_positions(const decoder::Model& model, std::int64_t tokens);
+
 // Warns if a context is longer than the model's positions.
 void warn_of_positions(const decoder::Model& model, std::int64_t context);
 

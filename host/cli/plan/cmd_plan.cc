@@ -32,10 +32,7 @@ Subject find_planned(const Arguments& a) {
     Subject out{model::open(path, plugin_catalog(a.globals),
                             {.compress_tokens = decoder::uncompressed_tokens}, model_overrides(a)),
                 {}};
-    out.options.tokens = kContext;
-    const registry::EmbedSpec& embed = out.opened.model->options().embed;
-    if (embed.positions == registry::Positions::learned)
-      out.options.tokens = std::min(out.options.tokens, embed.max_positions);
+    out.options.tokens = within_positions(*out.opened.model, kContext);
     return out;
   }
   refuse_quantising(a, "the run file " + path);
