@@ -43,9 +43,9 @@ ExportedModel quantise_to_hf(const std::string& path, const std::string& to,
                                  opened.model->options().exports_as),
                      {"export it with `lamina ckpt export`, then quantise the export"}});
   if (!io::gguf_in(opened.directory).empty())
-    throw UserError(ExitCode::usage, {path,
-                                      "is a GGUF file, which lamina can read but not export",
-                                      {"use the safetensors files of the same model"}});
+    throw UserError(ExitCode::checkpoint, {path,
+                                           "is a GGUF file, which lamina can read but not export",
+                                           {"use the safetensors files of the same model"}});
   if (options.average) use_average(opened);
   const std::shared_ptr<io::WeightFiles> files = opened.weight_files();
   check_is_plain(path, *files);

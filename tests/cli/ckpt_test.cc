@@ -10,6 +10,7 @@
 #include "cli/trained_run.h"
 #include "core/json.h"
 #include "io/weight_files.h"
+#include "support/gguf_conversion.h"
 #include "support/models.h"
 #include "support/paths.h"
 #include "weights/weights.h"
@@ -204,6 +205,30 @@ TEST(CkptExport, NamesTheKeysThatOtherProgramsMiss) {
   EXPECT_THAT(result.err, HasSubstr("other programs ignore logit_scale of the object \"lamina\""));
   EXPECT_THAT(ckpt({"export", trained_run(), "--to", folder / "plain"}).err,
               Not(HasSubstr("other programs")));
+}
+
+TEST(Ckpt, GgufFilesAreReadAndNotWritten) {
+  const TempDir folder;
+  ASSERT_EQ(ckpt({"export", newest(), "--to", folder / "model"}).code, 0);
+  const std::string file =
+      folder.write("gguf/model.gguf", lamina::testing::as_llama(folder / "model").gguf.bytes());
+  for (const std::string& path : {file, folder / "gguf"}) {
+    const Finished listed = ckpt({"ls", "-v", path});
+    EXPECT_EQ(listed.code, 0) << listed.err;
+    EXPECT_THAT(listed.out, StartsWith("published weights"));
+    EXPECT_THAT(listed.out, HasSubstr("F32   [258, 32]"));
+    const Finished verified = ckpt({"verify", path});
+    EXPECT_EQ(verified.code, 0) << verified.err;
+    EXPECT_THAT(verified.out, HasSubstr(" tensors, well-formed"));
+  }
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"ckpt", "export", file, "--to", folder / "out"},
+           {"ckpt", "average", file, file, "--to", folder / "out"},
+           {"quantize", file, "--format", "int8", "--to", folder / "out"}}) {
+    const Finished refused = lamina_program(words);
+    EXPECT_EQ(refused.code, 4) << words[0];
+    EXPECT_THAT(refused.err, HasSubstr("is a GGUF file, which lamina can read but not"));
+  }
 }
 
 TEST(CkptExport, DoesNotWriteOverADirectory) {

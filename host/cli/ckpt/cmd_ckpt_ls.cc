@@ -11,6 +11,7 @@
 #include "cli/shell/text.h"
 #include "cli/shell/units.h"
 #include "core/json_writer.h"
+#include "io/gguf_model.h"
 #include "io/manifest.h"
 #include "model/place.h"
 #include "train/checkpoint/best_checkpoint.h"
@@ -31,10 +32,22 @@ struct Listed {
   double age_seconds = 0;
 };
 
+// The entries of a directory, or the parts of a GGUF file.
+std::vector<fs::directory_entry> files_of(const std::string& path) {
+  std::vector<fs::directory_entry> out;
+  if (fs::is_directory(path)) {
+    for (const fs::directory_entry& file : fs::directory_iterator(path)) out.push_back(file);
+  } else {
+    const io::GgufModel model(path);
+    for (const auto& part : model.parts()) out.emplace_back(part->path());
+  }
+  return out;
+}
+
 Listed describe(const std::string& path) {
   Listed out{.path = path};
   fs::file_time_type newest = fs::file_time_type::min();
-  for (const fs::directory_entry& file : fs::directory_iterator(path)) {
+  for (const fs::directory_entry& file : files_of(path)) {
     if (!file.is_regular_file()) continue;
     out.num_bytes += file.file_size();
     newest = std::max(newest, file.last_write_time());
@@ -126,8 +139,8 @@ Command ckpt_ls_command() {
           .details = "With -v also every tensor.",
           .options = {json_option()},
           .positionals = {{.name = "DIR",
-                           .doc = "A run directory, a checkpoint, a Hugging Face directory or an "
-                                  "adapter."}},
+                           .doc = "A run directory, a checkpoint, a Hugging Face directory, an "
+                                  "adapter or a GGUF file."}},
           .examples = {"lamina ckpt ls runs/quickstart",
                        "lamina ckpt ls -v runs/quickstart/checkpoints/step-00000100"},
           .run = run_ls};

@@ -88,8 +88,8 @@ Command ckpt_verify_command() {
               "their form.",
           .options = {json_option()},
           .positionals = {{.name = "DIR",
-                           .doc = "A run directory, a checkpoint, a Hugging Face directory or an "
-                                  "adapter."}},
+                           .doc = "A run directory, a checkpoint, a Hugging Face directory, an "
+                                  "adapter or a GGUF file."}},
           .examples = {"lamina ckpt verify runs/quickstart"},
           .run = run_ckpt_verify};
 }

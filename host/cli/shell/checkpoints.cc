@@ -1,11 +1,17 @@
 #include "cli/shell/checkpoints.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 
+#include "formats/block_formats.h"
+#include "io/gguf_model.h"
 #include "io/manifest.h"
+#include "io/weight_files.h"
 #include "model/place.h"
+#include "publishers/formats.h"
 #include "train/loop/run_directory.h"
+#include "weights/weights.h"
 
 namespace lamina::cli {
 
@@ -25,6 +31,7 @@ std::vector<std::string> checkpoints_of(const std::string& path) {
     if (!out.empty()) return out;
   }
   if (model::is_adapter(path)) return {path};
+  if (std::string gguf = io::gguf_in(path); !gguf.empty()) return {std::move(gguf)};
   return {train::resolve_model_directory(path)};
 }
 
@@ -35,6 +42,33 @@ bool is_gone(const std::string& path) {
 
 bool lacks_manifest(const std::string& path) {
   return !fs::exists(fs::path(path) / io::kManifestName) && io::has_weight_set(path, "optimizer");
+}
+
+void for_each_tensor(
+    const std::string& path,
+    const std::function<void(const std::string& file, const io::StoredTensor& tensor)>& visit) {
+  if (const std::string gguf = io::gguf_in(path); !gguf.empty()) {
+    const io::GgufModel model(gguf);
+    for (const auto& part : model.parts())
+      for (const io::GgufTensor& t : part->tensors()) {
+        io::StoredTensor tensor{std::string(t.name),
+                                t.format ? t.format->name : io::safetensors_type(t.dtype),
+                                {},
+                                t.bytes};
+        for (int i = 0; i < t.shape.ndim(); ++i)
+          tensor.dims.push_back(static_cast<std::uint64_t>(t.shape[i]));
+        visit(fs::path(part->path()).filename().string(), tensor);
+      }
+    return;
+  }
+  for (const std::string_view stem : {std::string_view("model"), weights::kAverageStem,
+                                      publishers::kAdapterStem, std::string_view("optimizer")}) {
+    if (!io::has_weight_set(path, stem)) continue;
+    const io::WeightFiles files(path, stem);
+    for (const io::SafetensorsFile& file : files.files())
+      for (const io::StoredTensor& tensor : file.tensors())
+        visit(fs::path(file.path()).filename().string(), tensor);
+  }
 }
 
 Option to_option() {

@@ -1,21 +1,19 @@
 // Code shared by the commands about checkpoints: finding them and visiting their tensors.
 #pragma once
 
-#include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/shell/command.h"
 #include "core/dtype.h"
-#include "io/weight_files.h"
-#include "publishers/formats.h"
-#include "weights/weights.h"
+#include "io/safetensors.h"
 
 namespace lamina::cli {
 
 // The checkpoints of a run directory, complete or not, oldest first; else the directory of a model
-// or an adapter itself.
+// or an adapter itself, or the GGUF file.
 std::vector<std::string> checkpoints_of(const std::string& path);
 
 // True if training has removed the checkpoint while it was read; such a checkpoint is not damaged.
@@ -30,17 +28,10 @@ Option to_option();
 Option stored_type_option(std::string doc);
 std::optional<DType> stored_type(const Arguments& a);
 
-// Visits every tensor of every set of safetensors files in the directory.
-template <typename Fn>
-void for_each_tensor(const std::string& path, Fn fn) {
-  for (const std::string_view stem : {std::string_view("model"), weights::kAverageStem,
-                                      publishers::kAdapterStem, std::string_view("optimizer")}) {
-    if (!io::has_weight_set(path, stem)) continue;
-    io::WeightFiles files(path, stem);
-    for (const io::SafetensorsFile& f : files.files())
-      for (const io::StoredTensor& t : f.tensors())
-        fn(std::filesystem::path(f.path()).filename().string(), t);
-  }
-}
+// Visits every tensor of every set of safetensors files in the directory, or of a GGUF file, with
+// the name of its file.
+void for_each_tensor(
+    const std::string& path,
+    const std::function<void(const std::string& file, const io::StoredTensor& tensor)>& visit);
 
 }  // namespace lamina::cli
