@@ -93,6 +93,12 @@ TEST_F(RunFile, UnknownKeyIsComparedWithKeysOfOtherSectionsAndWithDescriptions) 
       "  the keys of [lora] are rank, alpha, target_modules, dropout, rslora, use_dora");
 }
 
+TEST_F(RunFile, AnAlphaOfZeroIsNotTheRank) {
+  EXPECT_USER_ERROR(load_run(write("[lora]\nrank = 4\nalpha = 0\n")), 2,
+                    in_folder("run.toml:8: 'lora.alpha' must be greater than 0, got 0\n"
+                              "  leave it out for lora.rank"));
+}
+
 TEST_F(RunFile, UnknownVariableIsRefusedWithSuggestion) {
   EXPECT_USER_ERROR(load_run(write(""), {{}, {"LAMINA_TRAIN__STEPZ=3"}}), 2,
                     "LAMINA_TRAIN__STEPZ: unknown key 'train.stepz'\n"
