@@ -68,6 +68,10 @@ std::string variable_of(std::string_view key) {
 // Checks a name without a double underscore that is not one of our variables: an error if it is
 // close to one, a warning if it begins like a key.
 void check_unknown(std::string_view name) {
+  for (const char* top : {"family", "model"})
+    if (name == variable_of(top))
+      refuse(name, "sets no key: variables set keys of sections",
+             {fmt::format("use --set {}=..., or unset the variable", top)});
   // All names share the prefix, which would make them all similar.
   const std::string typed(name.substr(kPrefix.size()));
   constexpr std::size_t kShortest = 5;  // LAMINA_DIR of another program is not a typo of LAMINA_PIN

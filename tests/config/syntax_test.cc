@@ -163,6 +163,10 @@ TEST(Faults, F33NamesNearKeysAreRefused) {
   const std::pair<const char*, const char*> cases[] = {
       {"LAMINA_TRAIN_STEPS=10",
        "LAMINA_TRAIN_STEPS is not a lamina variable\n  did you mean LAMINA_TRAIN__STEPS?"},
+      {"LAMINA_FAMILY=x",
+       "LAMINA_FAMILY sets no key: variables set keys of sections\n  use --set family=..., or "
+       "unset "
+       "the variable"},
       {"LAMINA_CHECKPOINT_KEEP=3", "did you mean LAMINA_CHECKPOINT__KEEP?"},
       {"LAMINA_PLUGINPATH=/x", "did you mean LAMINA_PLUGIN_PATH?"},
       {"LAMINA__=1", "LAMINA__ is not LAMINA_SECTION__KEY"},
