@@ -130,6 +130,12 @@ TEST(Bench, LazyUpdatesWantATableThatIsOnlyLookedUp) {
     return bench({"train", "--model", model, "--tokens", "4", "--repeats", "1", "--lazy-embeddings",
                   "--set", fmt::format("model.tie_word_embeddings={}", tied)});
   };
+  const Finished rounded =
+      bench({"train", "--model", model, "--lazy-embeddings", "--moments", "8bit"});
+  EXPECT_EQ(rounded.code, 2);
+  EXPECT_EQ(rounded.err,
+            "error: --lazy-embeddings: requires --moments float32, got 8bit\n"
+            "  remove one of them, as in a run file\n");
   EXPECT_EQ(train("false").code, 0);
   const Finished refused = train("true");
   EXPECT_EQ(refused.code, 2);

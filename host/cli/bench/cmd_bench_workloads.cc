@@ -5,6 +5,7 @@
 #include "cli/shell/plugins.h"
 #include "cli/shell/terminal.h"
 #include "cli/shell/weight_choice.h"
+#include "core/error.h"
 #include "core/log.h"
 #include "decoder/call_limits.h"
 #include "model/open.h"
@@ -36,6 +37,11 @@ int run_workload(const Arguments& a, const Device& device, std::string_view name
     options.offload = a.flag("offload");
     options.moments = a.text("moments");
     options.remat = a.text("remat");
+    if (options.lazy_embeddings && options.moments != bench::BenchOptions{}.moments)
+      throw UserError(ExitCode::usage, {fmt::format("--{}", kLazyEmbeddings),
+                                        fmt::format("requires --moments {}, got {}",
+                                                    bench::BenchOptions{}.moments, options.moments),
+                                        {"remove one of them, as in a run file"}});
   } else if (!opened.directory.empty()) {
     options.files = opened.weight_files();
   }
