@@ -224,13 +224,17 @@ TEST(Faults, F15OnlyDamagedCheckpointsAreNoReasonToStartAgain) {
 
 TEST(Faults, F16TheCommandToResumeEqualsTheGivenOne) {
   Workplace w;
-  Finished f = run_process({"timeout", "--foreground", "--preserve-status", "-s", "INT", "1",
-                            LAMINA_BUILD_DIR "/bin/lamina", "train", "run.toml", "--out", "it's",
-                            "--set", "train.steps=1000000", "--set", "run.name=a b"},
-                           {.environment = {"LAMINA_PIN=0"}, .folder = w.path("").string()});
+  Finished f = run_process(
+      {"timeout", "--foreground", "--preserve-status", "-s", "INT", "1",
+       LAMINA_BUILD_DIR "/bin/lamina", "train", "run.toml", "--out", "it's", "--set",
+       "train.steps=1000000", "--set", "run.name=a b"},
+      {.environment = {"LAMINA_PIN=0", "LAMINA_RUN__SEED=5"}, .folder = w.path("").string()});
   EXPECT_EQ(f.code, 75) << f.err;
-  EXPECT_THAT(f.err, HasSubstr("`lamina train run.toml --out 'it'\\''s' --set train.steps=1000000 "
-                               "--set 'run.name=a b' --resume auto` resumes the run"));
+  EXPECT_THAT(
+      f.err,
+      HasSubstr(
+          "`LAMINA_RUN__SEED=5 lamina train run.toml --out 'it'\\''s' --set train.steps=1000000 "
+          "--set 'run.name=a b' --resume auto` resumes the run"));
 }
 
 TEST(Faults, F17ACheckpointThatWasRemovedIsNotDamaged) {

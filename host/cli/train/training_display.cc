@@ -14,6 +14,7 @@
 #include "cli/shell/units.h"
 #include "cli/train/loss_curve.h"
 #include "cli/train/progress.h"
+#include "config/run_config.h"
 #include "core/broken_pipe.h"
 #include "core/error.h"
 #include "core/json_writer.h"
@@ -140,7 +141,13 @@ train::LoopEvents events_of(const Arguments& arguments, ProgressDisplay& progres
 }  // namespace
 
 std::string resume_command(const Arguments& a) {
-  std::string out = "lamina train " + shell_word(a.positionals[0]);
+  std::string out;
+  for (const std::string& variable : config::process_environment()) {
+    const std::size_t equals = variable.find('=');
+    if (variable.starts_with("LAMINA_") && variable.find("__") < equals)  // sets a key
+      out += variable.substr(0, equals + 1) + shell_word(variable.substr(equals + 1)) + " ";
+  }
+  out += "lamina train " + shell_word(a.positionals[0]);
   auto add = [&](const std::string& option, const std::string& value) {
     out += " --" + option + " " + shell_word(value);
   };
