@@ -19,6 +19,8 @@ enum class Type { boolean, integer, number, string, list, table };
 struct Requirement {
   std::string key;                       // dotted: "optimizer.name"
   std::vector<std::string> values = {};  // of that key; empty: any but its default
+  std::string or_key = {};               // another key that may have one instead
+  bool positive = false;                 // a real number: any value but 0, also its default
 };
 
 struct Key {

@@ -177,6 +177,7 @@ void check_requirements(const RunConfig& c, Problems& problems) {
     const Requirement* unmet = unmet_requirement(run_schema(), *key, c.values);
     if (!unmet) continue;
     std::string what = fmt::format("has no effect without '{}'", unmet->key);
+    if (!unmet->or_key.empty()) what += fmt::format(" or '{}'", unmet->or_key);
     if (!unmet->values.empty())
       what = fmt::format("requires {} = {}, got {}", unmet->key, join_choices(unmet->values),
                          to_toml(c.values.find(unmet->key)->value));

@@ -396,9 +396,14 @@ const Requirement* unmet_requirement(const Schema& schema, const Key& key, const
     const auto* text = entry ? entry->value.get_if<std::string>() : nullptr;
     return text && std::ranges::count(required.values, *text) ? nullptr : &required;
   }
-  const bool is_set =
-      entry && entry->value != other->preset.value_or(Value("")) && entry->value != Value(List{});
-  return is_set ? nullptr : &required;
+  if (required.positive) return entry && entry->value != Value(0.0) ? nullptr : &required;
+  const auto is_set = [&](const std::string& name) {
+    const Entry* value = values.find(name);
+    return value && value->value != schema.find(name)->preset.value_or(Value("")) &&
+           value->value != Value(List{});
+  };
+  if (is_set(required.key)) return nullptr;
+  return !required.or_key.empty() && is_set(required.or_key) ? nullptr : &required;
 }
 
 Resolved resolve_model(const std::vector<Key>& keys, const Raw& raw, const std::string& where) {

@@ -31,7 +31,7 @@ inline std::string tiny_run_file(const std::string& out) {
          out +
          "\"\n[data]\ntrain = \"" LAMINA_SOURCE_DIR
          "/docs/glossary.md\"\nvalidation_fraction = 0.1\nsequence_length = 32\n"
-         "[train]\nsteps = 4\nbatch_size = 2\nmicrobatch_size = 1\neval_batches = 1000\ndtype = "
+         "[train]\nsteps = 4\nbatch_size = 2\nmicrobatch_size = 1\ndtype = "
          "\"float32\"\n"
          "[checkpoint]\nevery_steps = 2\n";
 }

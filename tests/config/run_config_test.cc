@@ -37,13 +37,13 @@ TEST_F(RunFile, Example) {
 }
 
 TEST_F(RunFile, EnvironmentOverridesFileAndSetOverridesEnvironment) {
-  std::string path = write("[train]\nsteps = 1\nbatch_size = 1\neval_batches = 1\n");
-  RunConfig c = load_run(path, {{"train.eval_batches=3"},
-                                {"LAMINA_TRAIN__BATCH_SIZE=2", "LAMINA_TRAIN__EVAL_BATCHES=2",
+  std::string path = write("[train]\nsteps = 1\nbatch_size = 1\nlog_every_steps = 1\n");
+  RunConfig c = load_run(path, {{"train.log_every_steps=3"},
+                                {"LAMINA_TRAIN__BATCH_SIZE=2", "LAMINA_TRAIN__LOG_EVERY_STEPS=2",
                                  "LAMINA_PLUGIN_PATH=/x", "HOME=/x"}});
   EXPECT_EQ(c.train.steps, 1);
   EXPECT_EQ(c.train.batch_size, 2);
-  EXPECT_EQ(c.train.eval_batches, 3);
+  EXPECT_EQ(c.train.log_every_steps, 3);
   EXPECT_EQ(c.values.where("train.batch_size"), "LAMINA_TRAIN__BATCH_SIZE");
 }
 
@@ -97,6 +97,39 @@ TEST_F(RunFile, AnAlphaOfZeroIsNotTheRank) {
   EXPECT_USER_ERROR(load_run(write("[lora]\nrank = 4\nalpha = 0\n")), 2,
                     in_folder("run.toml:8: 'lora.alpha' must be greater than 0, got 0\n"
                               "  leave it out for lora.rank"));
+}
+
+TEST_F(RunFile, SettingsWithoutAnEffectAreRefused) {
+  const std::tuple<const char*, const char*, const char*> cases[] = {
+      {"data.field=\"t\"", "data.form=\"jsonl\"", "'data.field' requires data.form"},
+      {"data.document_separator=\"line\"", "data.form=\"text\"", ""},
+      {"data.bad_records=\"skip\"", "data.form=\"jsonl\"", "'data.bad_records' requires data.form"},
+      {"schedule.final_fraction=0.5", "schedule.kind=\"linear\"", ""},
+      {"train.spike_window=8", "train.skip_spikes=3.0",
+       "'train.spike_window' has no effect without 'train.skip_spikes'"},
+      {"train.clip_each=true", "train.clip_norm=1.0", ""},
+      {"train.eval_batches=2", "data.validation_fraction=0.1",
+       "'train.eval_batches' has no effect without 'data.validation_fraction' or "
+       "'data.validation'"},
+      {"checkpoint.keep_best=true", "data.validation=[\"v.txt\"]",
+       "'checkpoint.keep_best' has no effect without"},
+      {"train.sample_tokens=2", "train.sample_every_steps=5",
+       "'train.sample_tokens' has no effect without 'train.sample_every_steps'"},
+  };
+  const std::string file = write("");
+  for (const auto& [set, enabling, says] : cases) {
+    SCOPED_TRACE(set);
+    static_cast<void>(load_run(file, {{set, enabling}, {}}));
+    if (*says) EXPECT_ERROR_SAYS(load_run(file, {{set}, {}}), 2, says);
+  }
+  EXPECT_ERROR_SAYS(load_run(file, {{"train.clip_each=true", "train.clip_norm=0"}, {}}), 2,
+                    "'train.clip_each' has no effect without 'train.clip_norm'");
+  EXPECT_ERROR_SAYS(
+      load_run(file, {{"schedule.final_fraction=0.5", "schedule.kind=\"constant\""}, {}}), 2,
+      "'schedule.final_fraction' requires schedule.kind = \"cosine\"");
+  EXPECT_ERROR_SAYS(
+      load_run(file, {{"data.document_separator=\"line\"", "data.form=\"jsonl\""}, {}}), 2,
+      "'data.document_separator' requires data.form = \"text\"");
 }
 
 TEST_F(RunFile, UnknownVariableIsRefusedWithSuggestion) {

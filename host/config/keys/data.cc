@@ -35,7 +35,8 @@ const Fields<DataSection>& data_fields() {
                     "model's chat template; or tokens written by llm.c, nanoGPT or Megatron. Files "
                     "named .gz or .zst are unpacked. docs/data.md describes all forms."}),
       field("field", &DataSection::field,
-            {.doc = "The member of each object that contains its text, with form = \"jsonl\"."}),
+            {.doc = "The member of each object that contains its text, with form = \"jsonl\".",
+             .only_for = Requirement{"data.form", {"jsonl"}}}),
       field("loss_on", &DataSection::loss_on,
             {.choices = {"assistant", "last", "all"},
              .doc = "With form = \"chat\": the text that the loss covers, which is every answer, "
@@ -56,7 +57,8 @@ const Fields<DataSection>& data_fields() {
           "bad_records", &DataSection::bad_records,
           {.choices = {"stop", "skip"},
            .doc = "How to handle a line that is not a valid record: fail before the run begins, or "
-                  "skip it and count it."}),
+                  "skip it and count it.",
+           .only_for = Requirement{"data.form", {"jsonl", "chat", "preference"}}}),
       field(
           "store", &DataSection::store,
           {.preset_text = "tokens, beside the run directory",
@@ -73,9 +75,13 @@ const Fields<DataSection>& data_fields() {
              .path_words = {"byte"}}),
       field("sequence_length", &DataSection::sequence_length,
             {.unit = "tokens", .min = 1, .max = 1 << 24, .doc = "Tokens in each training row."}),
-      field("document_separator", &DataSection::document_separator,
-            {.choices = {"file", "blank_line", "line"},
-             .doc = "End of a document: the end of a file, an empty line, or every line."}),
+      field(
+          "document_separator", &DataSection::document_separator,
+          {.choices = {"file", "blank_line", "line"},
+           .doc =
+               "End of a document with form = \"text\": the end of a file, an empty line, or every "
+               "line.",
+           .only_for = Requirement{"data.form", {"text"}}}),
       field("pack", &DataSection::pack,
             {.doc = "Pack several documents into one row. Attention never crosses documents. "
                     "Conversations are kept whole; one that is longer than a row is cut."}),

@@ -2,6 +2,13 @@
 #include "config/run_config.h"
 
 namespace lamina::config {
+namespace {
+
+Requirement validation_data() {
+  return {.key = "data.validation_fraction", .or_key = "data.validation"};
+}
+
+}  // namespace
 
 const Fields<TrainSection>& train_fields() {
   static const Fields<TrainSection> fields = {
@@ -93,7 +100,8 @@ const Fields<TrainSection>& train_fields() {
                "Maximum global norm of the gradient, above which it is clipped; 0 = no clipping."}),
       field("clip_each", &TrainSection::clip_each,
             {.doc = "Clip the gradient of each parameter by the parameter's own norm instead of "
-                    "clipping all by the global norm."}),
+                    "clipping all by the global norm.",
+             .only_for = Requirement{.key = "train.clip_norm", .positive = true}}),
       field(
           "skip_spikes", &TrainSection::skip_spikes,
           {.min = 0,
@@ -104,7 +112,8 @@ const Fields<TrainSection>& train_fields() {
             {.unit = "optimizer steps",
              .min = 2,
              .max = 1 << 20,
-             .doc = "Window of past steps for skip_spikes; at least half of it must exist."}),
+             .doc = "Window of past steps for skip_spikes; at least half of it must exist.",
+             .only_for = Requirement{"train.skip_spikes"}}),
       field("eval_every_steps", &TrainSection::eval_every_steps,
             {.unit = "optimizer steps",
              .min = 0,
@@ -118,7 +127,8 @@ const Fields<TrainSection>& train_fields() {
              .max = 1 << 30,
              .doc = "Size of a validation: this many times batch_size rows, from the start of the "
                     "held-out rows, each once. The microbatch size does not affect it.",
-             .hot = true}),
+             .hot = true,
+             .only_for = validation_data()}),
       field("sample_every_steps", &TrainSection::sample_every_steps,
             {.unit = "optimizer steps",
              .min = 0,
@@ -128,15 +138,21 @@ const Fields<TrainSection>& train_fields() {
                     "run.seed; training does not depend on sampling.",
              .hot = true}),
       field("sample_prompts", &TrainSection::sample_prompts,
-            {.doc = "Prompts of the samples; \"\" is the beginning of a text.", .hot = true}),
+            {.doc = "Prompts of the samples; \"\" is the beginning of a text.",
+             .hot = true,
+             .only_for = Requirement{"train.sample_every_steps"}}),
       field("sample_tokens", &TrainSection::sample_tokens,
             {.unit = "tokens",
              .min = 1,
              .max = 1 << 20,
              .doc = "Maximum length of a sample, without its prompt.",
-             .hot = true}),
+             .hot = true,
+             .only_for = Requirement{"train.sample_every_steps"}}),
       field("sample_temperature", &TrainSection::sample_temperature,
-            {.min = 0, .doc = "Temperature of samples; 0 = greedy.", .hot = true}),
+            {.min = 0,
+             .doc = "Temperature of samples; 0 = greedy.",
+             .hot = true,
+             .only_for = Requirement{"train.sample_every_steps"}}),
       field("log_every_steps", &TrainSection::log_every_steps,
             {.unit = "optimizer steps",
              .min = 1,
@@ -162,7 +178,8 @@ const Fields<ScheduleSection>& schedule_fields() {
             {.min = 0,
              .max = 1,
              .doc = "Learning rate at the last step, as a fraction of the peak. Not used by "
-                    "\"constant\" and \"inverse_sqrt\"."}),
+                    "\"constant\" and \"inverse_sqrt\".",
+             .only_for = Requirement{"schedule.kind", {"cosine", "linear", "wsd"}}}),
       field("steps", &ScheduleSection::steps,
             {.preset_text = "train.steps",
              .unit = "optimizer steps",
@@ -207,7 +224,8 @@ const Fields<CheckpointSection>& checkpoint_fields() {
             {.doc = "Also keep the checkpoint with the lowest validation loss, regardless of its "
                     "age, and save one after each validation that improves on all before. Its path "
                     "is RUN/checkpoints/best.",
-             .hot = true}),
+             .hot = true,
+             .only_for = validation_data()}),
       field("async", &CheckpointSection::async,
             {.doc = "Write checkpoints while training continues; false: training waits for each. "
                     "docs/runs.md describes the cost.",
