@@ -9,6 +9,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// A dry run refuses what the run would refuse.
+TEST(TrainErrors, ADryRunRefusesSettingsWithoutAnEffectOnTheModel) {
+  Workplace w;
+  for (const char* plan : {"--dry-run", "--fit"}) {
+    w.expect({{"train", "run.toml", plan, "--set", "optimizer.qk_clip=100"},
+              2,
+              {"--set optimizer.qk_clip=100: optimizer.qk_clip: is for latent attention"}});
+    w.expect({{"train", "run.toml", plan, "--resume", "nowhere"},
+              4,
+              {"nowhere: no such directory; expected a checkpoint or a run directory"}});
+  }
+}
+
 TEST(TrainErrors, RunFileErrorsComeBeforeAnyOutput) {
   Workplace w;
   const Mistake mistakes[] = {

@@ -17,6 +17,7 @@
 #include "inspect/plan/train_plan.h"
 #include "model/teacher.h"
 #include "model/training.h"
+#include "train/loop/resumption.h"
 #include "train/loop/run.h"
 
 namespace lamina::cli {
@@ -97,6 +98,8 @@ int show_train_plan(const Arguments& a, const config::RunConfig& run,
                      {"remove one of them"}});
   const Device& device = *devices.front();
   device.use_threads(a.globals.threads ? a.globals.threads : run.run.threads);
+  // Nothing is resumed, but a checkpoint that is no checkpoint is refused as the run would.
+  static_cast<void>(train::likely_checkpoint(a.text("resume"), run.run.out));
   const auto model = model_of(a, run);
   const inspect::TeacherOfPlan teacher =
       model::describe_teacher(run, plugin_catalog(a.globals), *model);

@@ -31,6 +31,7 @@ struct PlanOptions {
   bool segments = false;                    // rows hold several documents
   std::optional<train::RematPolicy> remat;  // the run's
   config::OptimizerSection optimizer = {};
+  config::KeyPlace place = {};    // of its keys, for errors
   bool layer_metrics = false;     // training computes them
   bool async_checkpoints = true;  // written while training continues
   train::KeptAverage average = train::KeptAverage::none;

@@ -26,6 +26,7 @@ TrainMemory plan_train_memory(const decoder::Model& model, const PlanOptions& op
   const bool accumulate = options.microbatches > 1;
   const decoder::ParameterTable& parameters = model.parameters();
   const train::GradientLists lists = train::step_lists(graph, model, step);
+  train::check_effects(options.optimizer, graph, lists, options.place);
   TrainMemory out;
   out.bytes = train::train_bytes(parameters, options.dtype, accumulate, lists,
                                  train::for_backend(options.optimizer, backend), options.average);

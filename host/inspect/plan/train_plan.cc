@@ -52,6 +52,14 @@ std::int64_t max_checkpoints(const config::RunConfig& run) {
   return run.checkpoint.keep == 0 ? written : std::min(kept + 1, written);
 }
 
+// The plan options of a run that outlives them.
+PlanOptions placed_options(const config::RunConfig& run, const decoder::Model& model,
+                           const TeacherOfPlan& teacher, int num_ranks) {
+  PlanOptions out = plan_options(run, model, teacher, num_ranks);
+  out.place = config::place_in(run);
+  return out;
+}
+
 // All settings to choose from, each with its cost.
 std::vector<Fit> all_settings(const decoder::Model& model, config::RunConfig run,
                               const Backend& backend, const TeacherOfPlan& teacher, int num_ranks) {
@@ -60,7 +68,7 @@ std::vector<Fit> all_settings(const decoder::Model& model, config::RunConfig run
   for (std::int64_t rows = share; rows > 0; --rows) {
     if (share % rows != 0 || (run.optimizer.in_backward && rows < share)) continue;
     run.train.microbatch_size = rows;
-    const PlanOptions options = plan_options(run, model, teacher, num_ranks);
+    const PlanOptions options = placed_options(run, model, teacher, num_ranks);
     const TrainMemory memory = plan_train_memory(model, options, backend);
     const ValidationBytes validation = validation_bytes(model, run, backend);
     const std::size_t always = memory.total() + validation.temporaries + validation.transfers +
@@ -124,7 +132,7 @@ PlanOptions plan_options(const config::RunConfig& run, const decoder::Model& mod
 TrainPlan plan_training(const decoder::Model& model, const config::RunConfig& run,
                         const Backend& backend, const TeacherOfPlan& teacher, int num_ranks) {
   TrainPlan out;
-  out.memory = plan_train_memory(model, plan_options(run, model, teacher, num_ranks), backend);
+  out.memory = plan_train_memory(model, placed_options(run, model, teacher, num_ranks), backend);
   decoder::ModelGraph graph = train::step_graph(model, train::loop_options(run, num_ranks).step());
   const ValidationBytes validation = validation_bytes(model, run, backend);
   out.transfer_bytes =

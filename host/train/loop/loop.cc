@@ -29,28 +29,11 @@ program::Microbatch rows_of(const data::Batch& batch, std::int64_t first_row,
           batch.segment_ids.data() + at, reference};
 }
 
-// Returns the gradients that a run keeps as lists. Throws UserError (exit 2) if lazy updates are
-// asked for and there are no lists.
+// Returns the gradients that a run keeps as lists. Throws as check_effects().
 GradientLists lists_of(const LoopInputs& inputs, const decoder::ModelGraph& graph) {
-  constexpr std::string_view kLazy = "optimizer.lazy_embeddings";
   GradientLists lists = step_lists(graph, inputs.model, inputs.options.step());
-  if (inputs.options.optimizer.lazy_embeddings && !lists.any())
-    throw UserError(ExitCode::usage,
-                    {inputs.options.place ? inputs.options.place(kLazy) : std::string(kLazy),
-                     "this model has no lookup-only table, so it would have no effect",
-                     {"leave it out; a tied token table is read whole by the head"}});
+  check_effects(inputs.options.optimizer, graph, lists, inputs.options.place);
   return lists;
-}
-
-// Throws UserError (exit 2) if QK-clip has nothing to clip.
-decoder::ModelGraph with_query_keys(const LoopInputs& inputs, decoder::ModelGraph graph) {
-  constexpr std::string_view kClip = "optimizer.qk_clip";
-  if (inputs.options.optimizer.qk_clip > 0 && graph.query_keys.empty())
-    throw UserError(ExitCode::usage,
-                    {inputs.options.place ? inputs.options.place(kClip) : std::string(kClip),
-                     "is for latent attention, which this model does not have",
-                     {"leave it out"}});
-  return graph;
 }
 
 }  // namespace
@@ -76,8 +59,7 @@ TrainStepOptions LoopOptions::step() const {
 }
 
 Loop::Loop(const LoopInputs& inputs, const Backend& backend)
-    : Loop(inputs, with_query_keys(inputs, step_graph(inputs.model, inputs.options.step())),
-           backend) {}
+    : Loop(inputs, step_graph(inputs.model, inputs.options.step()), backend) {}
 
 Loop::Loop(const LoopInputs& inputs, decoder::ModelGraph graph, const Backend& backend)
     : inputs_(inputs),

@@ -107,6 +107,20 @@ GradientLists step_lists(const decoder::ModelGraph& graph, const decoder::Model&
   return out;
 }
 
+void check_effects(const config::OptimizerSection& optimizer, const decoder::ModelGraph& graph,
+                   const GradientLists& lists, const config::KeyPlace& place) {
+  const auto refuse = [&](const char* key, const char* what, const char* note) {
+    throw UserError(ExitCode::usage, {place ? place(key) : key, what, {note}});
+  };
+  if (optimizer.lazy_embeddings && !lists.any())
+    refuse("optimizer.lazy_embeddings",
+           "this model has no lookup-only table, so it would have no effect",
+           "leave it out; a tied token table is read whole by the head");
+  if (optimizer.qk_clip > 0 && graph.query_keys.empty())
+    refuse("optimizer.qk_clip", "is for latent attention, which this model does not have",
+           "leave it out");
+}
+
 TrainStep::TrainStep(const decoder::Model& model, TrainState& state,
                      const TrainStepOptions& options, const config::OptimizerSection& optimizer,
                      const Backend& backend)

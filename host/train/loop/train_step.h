@@ -105,6 +105,11 @@ decoder::ModelGraph step_graph(const decoder::Model& model, const TrainStepOptio
 GradientLists step_lists(const decoder::ModelGraph& graph, const decoder::Model& model,
                          const TrainStepOptions& options);
 
+// Throws UserError (exit 2) for a setting of the optimizer that has no effect on the model: lazy
+// updates without a list, QK-clip without latent attention. `place` may be empty.
+void check_effects(const config::OptimizerSection& optimizer, const decoder::ModelGraph& graph,
+                   const GradientLists& lists, const config::KeyPlace& place);
+
 class TrainStep {
  public:
   // Dense gradients for every table; used by tests and `lamina verify`.
