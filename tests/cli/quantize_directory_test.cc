@@ -47,7 +47,7 @@ std::string ids_of(const std::string& model, const std::vector<std::string>& mor
 
 Finished quantize(const std::string& from, const std::string& to, const std::string& format,
                   const std::vector<std::string>& more = {}) {
-  std::vector<std::string> words = {"quantize", from, "--to", to, "--format", format};
+  std::vector<std::string> words = {"quantize", from, "-o", to, "--format", format};
   words.insert(words.end(), more.begin(), more.end());
   return lamina_program(words);
 }

@@ -72,7 +72,8 @@ void for_each_tensor(
 }
 
 Option to_option() {
-  Option out = text_option("to", 0, "DIR", "The directory to write; it must not exist.");
+  Option out = text_option("to", 'o', "DIR", "The directory to write; it must not exist.");
+  out.key.aliases = {"output"};
   out.key.required = true;
   return out;
 }

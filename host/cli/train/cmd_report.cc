@@ -234,6 +234,7 @@ Command report_command() {
                    .value = "TEXT",
                    .repeatable = true},
                   {.key = {.name = "output",
+                           .aliases = {"to"},
                            .type = Type::string,
                            .doc = "Write the page here instead.",
                            .path = true},
