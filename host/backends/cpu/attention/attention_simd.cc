@@ -21,9 +21,9 @@ struct DecodeCached {
   static std::int64_t workspace_bytes(const AttentionSpec& spec) {
     switch (spec.cached) {
       case CachedRows::int8:
-        return DecodeMemory<V, T, false, Int8>::workspace_bytes(spec);
+        return DecodeMemory<V, T, kPairs, Int8>::workspace_bytes(spec);
       case CachedRows::e4m3:
-        return DecodeMemory<V, T, false, E4m3>::workspace_bytes(spec);
+        return DecodeMemory<V, T, kPairs, E4m3>::workspace_bytes(spec);
       case CachedRows::plain:
         break;
     }
@@ -34,9 +34,9 @@ struct DecodeCached {
                   const AttentionCache& cache, std::byte* workspace) {
     switch (spec.cached) {
       case CachedRows::int8:
-        return Decode<V, T, false, Int8>::run(spec, args, cache, workspace);
+        return Decode<V, T, kPairs, Int8>::run(spec, args, cache, workspace);
       case CachedRows::e4m3:
-        return Decode<V, T, false, E4m3>::run(spec, args, cache, workspace);
+        return Decode<V, T, kPairs, E4m3>::run(spec, args, cache, workspace);
       case CachedRows::plain:
         break;
     }

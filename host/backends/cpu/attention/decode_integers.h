@@ -1,144 +1,178 @@
-// The two sums of a decoding step over rows of int8, by products of integers: DecodeSums for bf16
-// queries on machines with vpdpbusd.
+// The operands of the sums of decoding as integers of 16 bits, for queries of bf16 and rows of
+// int8: see decode_forms.h. A lane of a sum has 32 bits and gets two products at a time, so sums
+// are exact.
 //
 // A query is rounded to integers of 16 bits times a power of two, which is exact for bf16 numbers
-// that are at least 2^-6 of its largest one. The weights of the slots of a step are rounded to
-// 65535ths of the largest. Both are kept as two bytes, so that two products of bytes have the exact
-// integer sum. Sums of integers do not depend on their order. Internal to each file that includes
-// it.
+// that are at least 2^-6 of its largest one. The weights of the slots of a step, times the scales
+// of the values, are rounded to 32767ths of the largest. Internal to each file that includes it.
 #pragma once
 
-#include "backends/cpu/attention/decode_integer_scores.h"
-#include "backends/cpu/attention/decode_sums.h"
+#include <bit>
+
+#include "backends/cpu/attention/decode_floats.h"
+#include "backends/cpu/attention/slot_pairs.h"
 
 namespace lamina::cpu {
 namespace {
 
+#if defined(__AVX2__)
+
+// 2 L integers of 16 bits in a register.
+template <int L>
+struct Int16s;
+
+template <>
+struct Int16s<8> {
+  using Raw = __m256i;
+  LAMINA_SIMD static Raw load(const void* p) {
+    return _mm256_loadu_si256(static_cast<const Raw*>(p));
+  }
+  LAMINA_SIMD static void store(void* p, Raw x) { _mm256_storeu_si256(static_cast<Raw*>(p), x); }
+  LAMINA_SIMD static Raw widened(const Int8* p) {
+    return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  LAMINA_SIMD static Raw rounded(__m256 low, __m256 high) {
+    const Raw halves = _mm256_packs_epi32(_mm256_cvtps_epi32(low), _mm256_cvtps_epi32(high));
+    return _mm256_permute4x64_epi64(halves, 0xd8);
+  }
+  LAMINA_SIMD static Raw nearest(__m256 x) { return _mm256_cvtps_epi32(x); }
+  template <class I>
+  LAMINA_SIMD static void multiply_add(Raw a, Raw b, I& sum) {
+    sum += reinterpret_cast<I>(_mm256_madd_epi16(a, b));
+  }
+};
+
 #if defined(__AVX512VNNI__)
+template <>
+struct Int16s<16> {
+  using Raw = __m512i;
+  LAMINA_SIMD static Raw load(const void* p) { return _mm512_loadu_si512(p); }
+  LAMINA_SIMD static void store(void* p, Raw x) { _mm512_storeu_si512(p, x); }
+  LAMINA_SIMD static Raw widened(const Int8* p) {
+    return _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+  LAMINA_SIMD static Raw rounded(__m512 low, __m512 high) {
+    const __m256i first = _mm512_cvtsepi32_epi16(_mm512_cvtps_epi32(low));
+    const __m256i last = _mm512_cvtsepi32_epi16(_mm512_cvtps_epi32(high));
+    return _mm512_inserti64x4(_mm512_castsi256_si512(first), last, 1);
+  }
+  LAMINA_SIMD static Raw nearest(__m512 x) { return _mm512_cvtps_epi32(x); }
+  template <class I>
+  LAMINA_SIMD static void multiply_add(Raw a, Raw b, I& sum) {
+    // GCC 12 copies sums of the intrinsic between registers, and leaves an array's element that an
+    // asm changes in memory.
+    I x = sum;
+    asm("vpdpwssd %1, %2, %0" : "+v"(x) : "vm"(a), "v"(b));
+    sum = x;
+  }
+};
+#endif
 
 template <class V>
-struct IntegerDecodeSums : IntegerDecodeScores<V> {
-  using Scores = IntegerDecodeScores<V>;
-  using Scores::kElements;
-  using Scores::L;
-  using typename Scores::F;
-  using typename Scores::Step;
+struct DecodeIntegers {
+  using F = typename V::F;
+  using I = typename V::I;
+  static constexpr int L = V::kLanes;
+  using Register = Int16s<L>;
+  using Operand = typename Register::Raw;
+  using Sum = I;
+  static constexpr int kVectors = 1;  // of kElements numbers of a key
+  static constexpr int kSlots = 2;    // whose values are one operand
+  static constexpr std::int64_t kElements = 2 * L;
 
-  static void read_scales(const Step& x, std::int64_t head, float* keys, float* values) {
-    DecodeSums<V, std::uint16_t, false, Int8>::read_scales(x, head, keys, values);
+  template <bool kWhole>
+  LAMINA_SIMD static void load(const Int8* p, std::int64_t left, Operand (&to)[kVectors]) {
+    if constexpr (kWhole)
+      to[0] = Register::widened(p);
+    else
+      to[0] = Register::widened(Padded<Int8, kElements>(p, left).numbers);
   }
+  template <bool kWhole>
+  LAMINA_SIMD static void load_values(const Int8* p, const Int8* partner, std::int64_t left,
+                                      Operand (&to)[2]) {
+    Operand a[kVectors], b[kVectors];
+    load<kWhole>(p, left, a);
+    load<kWhole>(partner, left, b);
+    to[0] = a[0];
+    to[1] = b[0];
+    unpack_pairs(to[0], to[1]);
+  }
+
+  LAMINA_SIMD static void multiply_add(Operand a, Operand b, Sum& sum) {
+    Register::multiply_add(a, b, sum);
+  }
+  LAMINA_SIMD static F add(F a, F b) {
+    return reinterpret_cast<F>(reinterpret_cast<Sum>(a) + reinterpret_cast<Sum>(b));
+  }
+  LAMINA_SIMD static F floats(F sums) {
+    return __builtin_convertvector(reinterpret_cast<Sum>(sums), F);
+  }
+
+  // ---- queries ----
+
+  static constexpr std::int64_t query_words(std::int64_t vectors) { return vectors * L; }
+
+  static float store_query(const std::uint16_t* q, std::int64_t dim, Word* to) {
+    const auto values = [&](std::int64_t i) {
+      if (dim - i >= L) return V::load_bf16(q + i);
+      return V::load_bf16(Padded<std::uint16_t, L>(q + i, max(0, dim - i)).numbers);
+    };
+    F largest{}, zero{};  // a number minus itself is 0 if it is finite
+    for (std::int64_t i = 0; i < dim; i += L) {
+      const F x = values(i);
+      largest = V::max(largest, V::max(x, -x));
+      zero += x - x;
+    }
+    const float sum = V::sum_lanes(zero)[0], max = V::max_lane(largest)[0];
+    if (sum != 0) return sum;  // NaN
+    if (max < kTiny) return clear(dim, to);
+    // With more than 512 dims the integers are smaller, so that a sum fits in 32 bits.
+    const float limit = static_cast<float>(min(32767, (std::int64_t{1} << 24) / dim));
+    float factor = std::bit_cast<float>(std::bit_cast<std::uint32_t>(max) & 0x7f800000u) * 0x1p-14f;
+    while (max > limit * factor) factor *= 2;
+    const F inverse = V::set(1 / factor);
+    for (std::int64_t i = 0; i < dim; i += kElements, to += L)
+      Register::store(to, Register::rounded(values(i) * inverse, values(i + L) * inverse));
+    return factor;
+  }
+  LAMINA_SIMD static Operand query(const Word* q, int) { return Register::load(q); }
 
   // ---- weights ----
 
-  // The weights of a step: kDecodeKeys upper bytes, as many lower bytes, the factor.
-  static void store_weights(const F (&p)[kDecodeKeys / L], Word* to) {
-    const F max = V::max(p[0], p[1]), sum = p[0] + p[1];
-    const bool is_finite = _mm512_cmp_ps_mask(sum - sum, F{}, _CMP_EQ_OQ) == 0xffff;
-    const IntegerFactor factor = factor_of_weights<65535>(V::max_lane(max)[0], is_finite);
-    auto* bytes = reinterpret_cast<std::uint8_t*>(to);
-    for (int part = 0; part < kDecodeKeys / L; ++part) {
-      const __m512i x = _mm512_min_epi32(_mm512_cvtps_epi32(p[part] * V::set(factor.inverse)),
-                                         _mm512_set1_epi32(65535));
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(bytes + part * L),
-                       _mm512_cvtepi32_epi8(_mm512_srli_epi32(x, 8)));
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(bytes + kDecodeKeys + part * L),
-                       _mm512_cvtepi32_epi8(x));
+  LAMINA_SIMD static F store_weights(const F (&p)[kDecodeKeys], std::int64_t count, Word* to,
+                                     std::int64_t stride) {
+    F largest{}, zero{};
+    for (std::int64_t j = 0; j < count; ++j) {
+      largest = V::max(largest, p[j]);
+      zero += p[j] - p[j];
     }
-    std::memcpy(bytes + 2 * kDecodeKeys, &factor.factor, sizeof factor.factor);
-  }
-
-  // ---- values ----
-
-  // Adds the weighted values of all slots to the rows of one head.
-  static void add_values(const Step& x, std::int64_t head, Ahead& next) {
-    for (std::int64_t row = 0; row < x.rows; row += row + 2 <= x.rows ? 2 : 1)
-      for (std::int64_t n = 0; n < x.v_vectors; ++n) {
-        const bool whole = x.v_dim - n * kElements >= kElements;
-        if (row + 2 <= x.rows)
-          whole ? add_rows<2, true>(x, head, row, n, next)
-                : add_rows<2, false>(x, head, row, n, next);
-        else
-          whole ? add_rows<1, true>(x, head, row, n, next)
-                : add_rows<1, false>(x, head, row, n, next);
-      }
-  }
-
-  // Adds the n-th vectors of values to R rows from `first` on. A word of four slots is one lane.
-  template <int R, bool kWhole>
-  static void add_rows(const Step& x, std::int64_t head, std::int64_t first, std::int64_t n,
-                       Ahead& next) {
-    constexpr int kSlots = 4;
-    const std::int64_t i = head * x.rows + first, left = x.v_dim - n * kElements;
-    const Int8* value = x.v + head * x.v_head + n * kElements;
-    const Word* weights = x.weights + i * kDecodeKeys;
-    const std::int64_t pairs = divide_up(x.rows, 2);
-    const std::int64_t lines =
-        divide_up(3 * x.lines * kSlots, 8 * kDecodeKeys * x.v_vectors * pairs);
-    __m512i high[R][4], low[R][4];
-#pragma GCC unroll 2
-    for (int row = 0; row < R; ++row)
-#pragma GCC unroll 4
-      for (int t = 0; t < 4; ++t) high[row][t] = low[row][t] = __m512i{};
-    for (std::int64_t j = 0; j < x.count; j += kSlots, value += kSlots * x.v_token, ++weights) {
-      next.ask(lines);
-      __m512i v[4];
-#pragma GCC unroll 4
-      for (int slot = 0; slot < kSlots; ++slot) {
-        // Slots after the last one have the weight 0.
-        const Int8* at = value + (j + slot < x.count ? slot : 0) * x.v_token;
-        v[slot] = kWhole ? _mm512_loadu_si512(at) : numbers(at, left);
-      }
-      join_slots(v);
-#pragma GCC unroll 2
-      for (int row = 0; row < R; ++row) {
-        const __m512i upper = broadcast(weights + row * kDecodeKeys);
-        const __m512i lower = broadcast(weights + row * kDecodeKeys + kDecodeKeys / 4);
-#pragma GCC unroll 4
-        for (int t = 0; t < 4; ++t) {
-          high[row][t] = _mm512_dpbusd_epi32(high[row][t], upper, v[t]);
-          low[row][t] = _mm512_dpbusd_epi32(low[row][t], lower, v[t]);
-        }
-      }
+    const I is_tiny = largest < V::set(kTiny);
+    const F inverse = V::select(is_tiny, F{}, V::set(32767) / largest);
+    for (std::int64_t j = 0; j < count; j += kSlots, to += stride) {
+      const I low = reinterpret_cast<I>(Register::nearest(p[j] * inverse));
+      const I high = reinterpret_cast<I>(Register::nearest(p[j + 1] * inverse));
+      V::store_int(to, low | high << 16);
     }
-#pragma GCC unroll 2
-    for (int row = 0; row < R; ++row) {
-      float* o = x.o + ((i + row) * x.v_vectors + n) * kElements;
-      const F factor = V::broadcast(x.weights + (i + row) * kDecodeKeys + kDecodeKeys / 2);
-#pragma GCC unroll 4
-      for (int t = 0; t < 4; ++t)
-        V::store(o + t * L,
-                 V::multiply_add(joined(high[row][t], low[row][t]), factor, V::load(o + t * L)));
-    }
+    return V::select(is_tiny, F{}, largest / V::set(32767)) + zero;
+  }
+  LAMINA_SIMD static Sum first(const float*) { return Sum{}; }
+  LAMINA_SIMD static void store(float* o, Sum sum, float factor) {
+    const F x = __builtin_convertvector(sum, F);
+    V::store(o, V::multiply_add(x, V::set(factor), V::load(o)));
   }
 
-  // Turns vectors of four slots into words of the slots: lane 4 b + w of vector t is dim 16 b + 4 t
-  // + w.
-  LAMINA_SIMD static void join_slots(__m512i (&v)[4]) {
-    const __m512i first_low = _mm512_unpacklo_epi8(v[0], v[1]);
-    const __m512i first_high = _mm512_unpackhi_epi8(v[0], v[1]);
-    const __m512i last_low = _mm512_unpacklo_epi8(v[2], v[3]);
-    const __m512i last_high = _mm512_unpackhi_epi8(v[2], v[3]);
-    v[0] = _mm512_unpacklo_epi16(first_low, last_low);
-    v[1] = _mm512_unpackhi_epi16(first_low, last_low);
-    v[2] = _mm512_unpacklo_epi16(first_high, last_high);
-    v[3] = _mm512_unpackhi_epi16(first_high, last_high);
-  }
-
-  // Restores the order of the dims in the sums of a row, which join_slots() leaves in fours.
   static void order_sums(float* o, std::int64_t vectors) {
-    for (std::int64_t n = 0; n < vectors; ++n, o += kElements) {
-      float fours[kElements];
-      std::memcpy(fours, o, sizeof fours);
-      for (int t = 0; t < 4; ++t)
-        for (int block = 0; block < 4; ++block)
-          std::memcpy(o + 16 * block + 4 * t, fours + L * t + 4 * block, 4 * sizeof(float));
-    }
+    for (std::int64_t n = 0; n < vectors; ++n) order_pair_sums<V>(o + n * kElements);
   }
 
  private:
-  using Scores::broadcast;
-  using Scores::joined;
-  using Scores::numbers;
+  static constexpr float kTiny = 0x1p-110f;  // a smaller maximum may have an infinite inverse
+
+  static float clear(std::int64_t dim, Word* to) {
+    const std::int64_t words = divide_up(dim, kElements) * L;
+    std::memset(to, 0, static_cast<std::size_t>(words) * sizeof(Word));
+    return 0;
+  }
 };
 
 #endif

@@ -21,31 +21,34 @@ struct DecodeRun {
   Sizes sizes;
   std::int64_t splits, qk_vectors, v_vectors;
   std::int64_t head_blocks;  // of a split
-  std::int64_t lines;        // cache lines of one head in a step
-  std::int64_t block;        // slots that are read together
+  std::int64_t block;        // slots whose values are read together
   BiasRule bias;
   Partials partials;
   LogitFactors logits;
 };
 
-// T and S: as for DecodeSums.
+// T, kPairs and S: as for OperandsOf.
 template <class V, class T, bool kPairs, class S>
 struct DecodeMemory {
-  using Sums = typename SumsOf<V, T, kPairs, S>::Type;
+  using Sums = SumsOf<V, T, kPairs, S>;
   using Run = DecodeRun;
   static constexpr int L = V::kLanes;
   static constexpr std::int64_t kElements = Sums::kElements;
 
+  // The memory for the heads of a task; [lanes] is as in DecodeStep.
   struct Scratch {
     Word* q;  // this and the next four: see DecodeStep
-    float *dots, *scores;
+    float* scores;
     Word* weights;
-    float* o;
-    float *max, *sum;                // [kv_heads, rows]
+    float *weight_factor, *o;
+    float* logit_factor;         // [lanes]
+    float *max, *sum, *rescale;  // [lanes]
+    std::int32_t* q_position;    // [lanes]
+    std::int32_t *head, *token;  // [lanes]: the query head and the token of a row
+    std::int32_t* key_head;      // [lanes]: counted from the key head of the vector's first row
+    float* scales;               // [kDecodeKeys, heads], and a vector: of values that are numbers
     std::int32_t *position, *chunk;  // [kDecodeKeys]
-    float* k_scale;                  // [kv_heads, kDecodeKeys]; unused for plain rows
-    float* v_scale;                  // [kDecodeKeys]; likewise
-    S* values;                       // [kDecodeKeys, kv_heads, row]: see seen_values
+    S* values;                       // [kDecodeKeys, heads, row]: see read_seen_values
   };
 
   static Run make_run(const AttentionSpec& spec, const AttentionForwardArgs& args,
@@ -59,13 +62,12 @@ struct DecodeMemory {
           .qk_vectors = 0,
           .v_vectors = 0,
           .head_blocks = 1,
-          .lines = kDecodeKeys * (row_bytes(spec.qk_dim) + row_bytes(spec.v_dim)) / 64,
           .block = 8,
           .bias = {},
           .partials = {},
           .logits = logit_factors(spec)};
     r.splits = divide_up(spec.kv_tokens, kDecodeSplit);
-    const std::int64_t slot_bytes = spec.kv_heads * row_bytes(max(spec.qk_dim, spec.v_dim));
+    const std::int64_t slot_bytes = spec.kv_heads * row_bytes(spec.v_dim);
     while (r.block < kDecodeKeys && 2 * r.block * slot_bytes <= kBlockBytes) r.block *= 2;
     r.qk_vectors = divide_up(spec.qk_dim, kElements);
     r.v_vectors = divide_up(spec.v_dim, kElements);
@@ -73,19 +75,24 @@ struct DecodeMemory {
   }
 
   static Scratch take_scratch(Arena& arena, const Run& r) {
-    const std::int64_t all = r.spec.kv_heads * r.sizes.rows;
+    const std::int64_t all = r.spec.kv_heads * r.sizes.rows, lanes = round_up(all, L);
     Scratch s;
     s.q = arena.take<Word>(all * Sums::query_words(r.qk_vectors));
-    s.dots = arena.take<float>(L * r.sizes.rows * L);
-    s.scores = arena.take<float>(all * kDecodeKeys);
-    s.weights = arena.take<Word>(all * kDecodeKeys);
+    s.scores = arena.take<float>(kDecodeKeys * all + L);
+    s.weights = arena.take<Word>(kDecodeKeys / Sums::kSlots * lanes);
+    s.weight_factor = arena.take<float>(lanes);
     s.o = arena.take<float>(all * r.v_vectors * kElements);
-    s.max = arena.take<float>(all);
-    s.sum = arena.take<float>(all);
+    s.logit_factor = arena.take<float>(lanes);
+    s.max = arena.take<float>(lanes);
+    s.sum = arena.take<float>(lanes);
+    s.rescale = arena.take<float>(lanes);
+    s.q_position = arena.take<std::int32_t>(lanes);
+    s.head = arena.take<std::int32_t>(lanes);
+    s.token = arena.take<std::int32_t>(lanes);
+    s.key_head = arena.take<std::int32_t>(lanes);
+    s.scales = arena.take<float>(kIsNumber<S> ? kDecodeKeys * r.spec.kv_heads + L : 0);
     s.position = arena.take<std::int32_t>(kDecodeKeys);
     s.chunk = arena.take<std::int32_t>(kDecodeKeys);
-    s.k_scale = arena.take<float>(r.spec.kv_heads * kDecodeKeys);
-    s.v_scale = arena.take<float>(kDecodeKeys);
     s.values = arena.take<S>(kDecodeKeys * r.spec.kv_heads * (kRowHead<S> + r.spec.v_dim));
     return s;
   }

@@ -1,187 +1,177 @@
-// The first sum of a decoding step: dot products of queries with keys. Internal to each file that
+// The first sum of a decoding step: dot products of queries with keys.
+//
+// The keys of a step are read in the order of memory, slot by slot with all heads of a slot: then
+// the hardware reads ahead by itself. When it does not, a program has to request memory, and such
+// requests use the buffers that loads from the second cache need. Internal to each file that
 // includes it.
 #pragma once
 
 #include "backends/cpu/attention/cached_rows.h"
 #include "backends/cpu/attention/decode_step.h"
-#include "backends/cpu/attention/tiles.h"
 
 namespace lamina::cpu {
 namespace {
 
-// T: float, or uint16_t for bf16. S: T, or the numbers of rows of formats/row_formats.h, without
-// pairs.
-template <class V, class T, bool kPairs, class S = T>
+// Operands: see decode_forms.h. S: the elements of the caches.
+template <class V, class Operands, class S>
 struct DecodeScores {
   using F = typename V::F;
+  using Sum = typename Operands::Sum;
   using Step = DecodeStep<S>;
   static constexpr int L = V::kLanes;
-  static constexpr std::int64_t kElements = kPairs ? 2 * L : L;  // of a vector of words
-  static constexpr bool kInBlocks = false;
+  static constexpr std::int64_t kElements = Operands::kElements;
+  static constexpr std::int64_t kElementBytes = sizeof(S);
 
-  // Loads the vector of words at p; only its first `left` elements exist.
-  template <bool kWhole = false>
-  requires kIsNumber<S> LAMINA_SIMD static F load(const S* p, std::int64_t left = kElements) {
-    if (!kWhole && left < kElements) {
-      S rest[L] = {};
-      std::memcpy(rest, p, static_cast<std::size_t>(left));
-      return load_numbers<V>(rest);
-    }
-    return load_numbers<V>(p);
-  }
-  template <bool kWhole = false>
-  LAMINA_SIMD static F load(const T* p, std::int64_t left = kElements) {
-    if (!kWhole && left < kElements) {
-      Word words[L] = {};
-      Operands<V, T, kPairs>::copy_row(p, left, words);
-      return V::load(words);
-    }
-    if constexpr (kPairs || sizeof(T) == 4)
-      return V::load(p);
-    else
-      return V::load_bf16(p);
-  }
-
-  LAMINA_SIMD static F multiply_add(F a, F b, F c) {
-#if defined(__AVX512BF16__)
-    if constexpr (kPairs)
-      return dot_pairs(c, a, b);
-    else
-#endif
-      return V::multiply_add(a, b, c);
-  }
-
-  // ---- queries ----
-
-  static constexpr std::int64_t query_words(std::int64_t vectors) { return vectors * L; }
-  static void store_query(const T* q, std::int64_t dim, Word* to) {
-    for (std::int64_t at = 0; at < dim; at += kElements, to += L)
-      V::store(to, load(q + at, dim - at));
-  }
-
-  // ---- scores ----
-
-  // Computes the logits of all slots for the rows of one head.
-  static void score(const Step& x, std::int64_t head, Ahead& next) {
-    for (std::int64_t column = 0; column < x.count; column += L) {
-      if (x.rows > kFoldedRows)
-        score_transposed(x, head, column, next);
-      else
-        score_folded(x, head, column, next);
+  // Computes the dot products of a step, [count, heads * rows], times the scales of the keys.
+  static void run(const Step& x) {
+    for (std::int64_t row = 0; row < x.rows;) {
+      const std::int64_t left = x.rows - row;
+      row += left >= L   ? score_rows<L>(x, row)
+             : left >= 8 ? score_rows<min(8, L)>(x, row)
+             : left >= 4 ? score_rows<min(4, L)>(x, row)
+             : left >= 3 ? score_rows<min(3, L)>(x, row)
+             : left >= 2 ? score_rows<2>(x, row)
+                         : score_rows<1>(x, row);
     }
   }
 
-  // Computes dot products one at a time; the lanes of L of them are summed together.
-  static void score_folded(const Step& x, std::int64_t head, std::int64_t column, Ahead& next) {
-    const std::int64_t count = min(L, x.count - column);
-    const S* k = x.k + head * x.k_head + column * x.k_token;
-    const Word* q = x.q + head * x.rows * x.qk_vectors * L;
-    if (x.rows == 1 && x.qk_dim == 4 * kElements)
-      dot_keys<1, 4>(x, k, count, q, next);
-    else if (x.rows == 2 && x.qk_dim == 4 * kElements)
-      dot_keys<2, 4>(x, k, count, q, next);
-    else if (x.rows == 1 && x.qk_dim == 2 * kElements)
-      dot_keys<1, 2>(x, k, count, q, next);
-    else if (x.rows == 2 && x.qk_dim == 2 * kElements)
-      dot_keys<2, 2>(x, k, count, q, next);
-    else if (kIsNumber<S> && L == 16 && x.rows == 1 && x.qk_dim == 8 * kElements)
-      dot_keys<1, 8>(x, k, count, q, next);
-    else if (kIsNumber<S> && L == 16 && x.rows == 2 && x.qk_dim == 8 * kElements)
-      dot_keys<2, 8>(x, k, count, q, next);
-    else
-      dot_keys_of_any_width(x, k, count, q, next);
-    for (std::int64_t i = count * x.rows; i < L * x.rows; ++i) V::store(x.dots + i * L, F{});
-    for (std::int64_t row = 0; row < x.rows; ++row) {
-      next.ask(x.lines / (4 * x.rows * (kDecodeKeys / L)));
-      F lanes[L];
-#pragma GCC unroll 16
-      for (int j = 0; j < L; ++j) lanes[j] = V::load(x.dots + (j * x.rows + row) * L);
-      V::store(x.scores + (head * x.rows + row) * kDecodeKeys + column, V::template fold<L>(lanes));
-    }
-  }
+ private:
+  static constexpr std::int64_t kAhead = 4096;  // bytes
 
-  // The common widths of N vectors of words, with the queries in registers.
-  template <int R, int N>
-  static void dot_keys(const Step& x, const S* k, std::int64_t count, const Word* q, Ahead& next) {
-    F queries[R][N];
-#pragma GCC unroll 2
-    for (int row = 0; row < R; ++row)
-#pragma GCC unroll 8
-      for (int n = 0; n < N; ++n) queries[row][n] = V::load(q + (row * N + n) * L);
-    float* dots = x.dots;
-    const std::int64_t lines = x.lines / (4 * kDecodeKeys);
-    for (std::int64_t j = 0; j < count; ++j, k += x.k_token) {
-      next.ask(lines);
-      F sum[R] = {};
-#pragma GCC unroll 8
-      for (int n = 0; n < N; ++n) {
-        const F key = load<true>(k + n * kElements);
-#pragma GCC unroll 2
-        for (int row = 0; row < R; ++row) sum[row] = multiply_add(queries[row][n], key, sum[row]);
-      }
-#pragma GCC unroll 2
-      for (int row = 0; row < R; ++row, dots += L) V::store(dots, sum[row]);
-    }
-  }
+  static constexpr int min(int a, int b) { return a < b ? a : b; }
 
-  static void dot_keys_of_any_width(const Step& x, const S* k, std::int64_t count, const Word* q,
-                                    Ahead& next) {
-    float* dots = x.dots;
-    for (std::int64_t j = 0; j < count; ++j, k += x.k_token) {
-      next.ask(x.lines / (4 * kDecodeKeys));
-      for (std::int64_t row = 0; row < x.rows; ++row, dots += L) {
-        F sum = F{};
-        for (std::int64_t n = 0; n < x.qk_vectors; ++n)
-          sum = multiply_add(V::load(q + (row * x.qk_vectors + n) * L),
-                             load(k + n * kElements, x.qk_dim - n * kElements), sum);
-        V::store(dots, sum);
-      }
+  // A key of a step.
+  struct Place {
+    std::int64_t slot = 0, head = 0;
+    LAMINA_SIMD void next(const Step& x) {
+      if (++head < x.heads) return;
+      head = 0;
+      if (slot + 1 < x.count) ++slot;  // after the last slot it is the last one again
     }
-  }
+  };
 
-  // Transposes the keys' words in registers, so that lanes are slots and no sums need folding. The
-  // cost of transposing does not depend on the number of rows.
-  static void score_transposed(const Step& x, std::int64_t head, std::int64_t column, Ahead& next) {
-    const std::int64_t count = min(L, x.count - column);
-    for (std::int64_t n = 0; n < x.qk_vectors; ++n) {
-      const std::int64_t left = x.qk_dim - n * kElements;
-      const S* k = x.k + head * x.k_head + column * x.k_token + n * kElements;
-      next.ask(x.lines / (2 * x.qk_vectors * (kDecodeKeys / L)));
-      F words[L];
-      if (count == L && left >= kElements) {
-#pragma GCC unroll 16
-        for (int j = 0; j < L; ++j) words[j] = load<true>(k + j * x.k_token);
-      } else {
-        for (int j = 0; j < L; ++j) words[j] = j < count ? load(k + j * x.k_token, left) : F{};
-      }
-      V::transpose(words);
-      for (std::int64_t row = 0; row < x.rows;) {
-        const std::int64_t rows = x.rows - row, i = head * x.rows + row;
-        const Word* q = x.q + (i * x.qk_vectors + n) * L;
-        float* scores = x.scores + i * kDecodeKeys + column;
-        row += rows >= 8   ? sum_scores<8>(x, q, n == 0, words, scores)
-               : rows >= 4 ? sum_scores<4>(x, q, n == 0, words, scores)
-               : rows >= 2 ? sum_scores<2>(x, q, n == 0, words, scores)
-                           : sum_scores<1>(x, q, n == 0, words, scores);
-      }
-    }
-  }
-
+  // Computes R rows of each head from `first` on, for kKeys keys at a time; returns R. A sum has
+  // the same order for any number of rows and keys: lane by lane over the dims, then the lanes.
   template <int R>
-  LAMINA_SIMD static std::int64_t sum_scores(const Step& x, const Word* q, bool first,
-                                             const F (&words)[L], float* scores) {
-    F sum[R];
-#pragma GCC unroll 8
-    for (int row = 0; row < R; ++row) sum[row] = first ? F{} : V::load(scores + row * kDecodeKeys);
+  static std::int64_t score_rows(const Step& x, std::int64_t first) {
+    constexpr int kKeys = L / R;
+    const std::int64_t words = Operands::query_words(x.qk_vectors), all = x.heads * x.rows;
+    Place place;
+    for (std::int64_t i = 0; i < x.count * x.heads; i += kKeys) {
+      Sum sum[L] = {};  // key by key
+      F scale = V::set(1);
 #pragma GCC unroll 16
-    for (int w = 0; w < L; ++w)
-#pragma GCC unroll 8
-      for (int row = 0; row < R; ++row)
-        sum[row] = multiply_add(V::broadcast(q + row * x.qk_vectors * L + w), words[w], sum[row]);
-#pragma GCC unroll 8
-    for (int row = 0; row < R; ++row) V::store(scores + row * kDecodeKeys, sum[row]);
+      for (int key = 0; key < kKeys; ++key) {
+        const S* k = x.k + place.slot * x.k_token + place.head * x.k_head;
+        Sum own[R] = {};
+        dot<R>(k, x.q + (place.head * x.rows + first) * words, words, x.qk_dim, own);
+#pragma GCC unroll 16
+        for (int row = 0; row < R; ++row) sum[key * R + row] = own[row];
+        if constexpr (kIsNumber<S>) scale = with_scale<R>(scale, key, row_scale(k));
+        place.next(x);
+      }
+      const F scores = Operands::floats(fold(sum)) * scale;
+      if (R == x.rows) {
+        V::store(x.scores + i * R, scores);
+        continue;
+      }
+      float of_keys[L];
+      V::store(of_keys, scores);
+      for (int key = 0; key < kKeys && i + key < x.count * x.heads; ++key)
+        std::memcpy(x.scores + (i + key) / x.heads * all + (i + key) % x.heads * x.rows + first,
+                    of_keys + key * R, R * sizeof(float));
+    }
     return R;
   }
+
+  // Adds the products of a key and R queries, which are `words` apart.
+  template <int R>
+  LAMINA_SIMD static void dot(const S* key, const Word* q, std::int64_t words, std::int64_t dim,
+                              Sum (&sum)[R]) {
+    for (std::int64_t line = 0; line < dim * kElementBytes; line += 64)
+      __builtin_prefetch(reinterpret_cast<const char*>(key) + kAhead + line, 0, 2);
+    constexpr int kUsual = 4;  // vectors of the heads of most models
+    if (dim == kUsual * kElements) {
+#pragma GCC unroll 4
+      for (int n = 0; n < kUsual; ++n)
+        add_products<R, true>(key + n * kElements, q + n * Operands::query_words(1), words,
+                              kElements, sum);
+      return;
+    }
+    for (; dim >= kElements; dim -= kElements, key += kElements, q += Operands::query_words(1))
+      add_products<R, true>(key, q, words, kElements, sum);
+    if (dim > 0) add_products<R, false>(key, q, words, dim, sum);
+  }
+
+  // Adds the products of kElements dims; only `left` of them exist.
+  template <int R, bool kWhole>
+  LAMINA_SIMD static void add_products(const S* key, const Word* q, std::int64_t words,
+                                       std::int64_t left, Sum (&sum)[R]) {
+    typename Operands::Operand number[Operands::kVectors];
+    Operands::template load<kWhole>(key, left, number);
+#pragma GCC unroll 2
+    for (int part = 0; part < Operands::kVectors; ++part)
+#pragma GCC unroll 16
+      for (int row = 0; row < R; ++row)
+        Operands::multiply_add(Operands::query(q + row * words, part), number[part], sum[row]);
+  }
+
+  // Sets the lanes of a key's R rows to a scale.
+  template <int R>
+  LAMINA_SIMD static F with_scale(F scales, int key, float scale) {
+    typename V::I lanes;
+    for (int i = 0; i < L; ++i) lanes[i] = i / R == key ? -1 : 0;
+    return V::select(lanes, V::set(scale), scales);
+  }
+
+  // For a shuffle in each quarter of a register: lanes of the quarter; 4 to 7 are lanes of b.
+  template <int... kLane>
+  LAMINA_SIMD static F in_quarters(F a, F b) {
+    static constexpr int kOf[] = {kLane...};
+    return V::template shuffle<[](int lane) {
+      return lane / 4 * 4 + kOf[lane % 4] % 4 + kOf[lane % 4] / 4 * L;
+    }>(a, b);
+  }
+
+  // Lane i of the result is the sum of the lanes of sums[i]. AVX2 is slow where lanes cross the
+  // middle of a register, so only the last additions do that.
+  LAMINA_SIMD static F fold(const Sum (&sums)[L]) {
+    F x[L], pairs[L / 2], fours[L / 4];
+#pragma GCC unroll 16
+    for (int i = 0; i < L; ++i) x[i] = reinterpret_cast<F>(sums[i]);
+#pragma GCC unroll 8
+    for (int i = 0; i < L / 2; ++i)
+      pairs[i] = Operands::add(in_quarters<0, 4, 1, 5>(x[2 * i], x[2 * i + 1]),
+                               in_quarters<2, 6, 3, 7>(x[2 * i], x[2 * i + 1]));
+#pragma GCC unroll 4
+    for (int i = 0; i < L / 4; ++i)
+      fours[i] = Operands::add(in_quarters<0, 1, 6, 7>(pairs[2 * i], pairs[2 * i + 1]),
+                               in_quarters<2, 3, 4, 5>(pairs[2 * i], pairs[2 * i + 1]));
+    return join_quarters<L / 4>(fours);
+  }
+
+  // The sum of quarters: quarter i of the result is the sum of the kCount quarters of x[i].
+  template <int kCount>
+  LAMINA_SIMD static F join_quarters(const F* x) {
+    if constexpr (kCount == 1) {
+      return x[0];
+    } else if constexpr (kCount == 2 && L == 8) {
+      constexpr auto kOwnHalf = [](int lane) { return lane < 4 ? lane : lane + L; };
+      constexpr auto kOtherHalf = [](int lane) { return lane + 4; };
+      return Operands::add(V::template shuffle<kOwnHalf>(x[0], x[1]),
+                           V::template shuffle<kOtherHalf>(x[0], x[1]));
+    } else {
+      F half[kCount / 2];
+#pragma GCC unroll 2
+      for (int i = 0; i < kCount / 2; ++i)
+        half[i] = Operands::add(V::template shuffle<even_quarter>(x[2 * i], x[2 * i + 1]),
+                                V::template shuffle<odd_quarter>(x[2 * i], x[2 * i + 1]));
+      return join_quarters<kCount / 2>(half);
+    }
+  }
+  // For a shuffle: the even quarters of a, then of b; the odd ones.
+  static constexpr int even_quarter(int lane) { return lane / 4 % 2 * 8 + lane % 4 + lane / 8 * L; }
+  static constexpr int odd_quarter(int lane) { return even_quarter(lane) + 4; }
 };
 
 }  // namespace

@@ -11,14 +11,15 @@
 namespace lamina::cpu {
 namespace {
 
-// T and S: as for DecodeSums.
+// T, kPairs and S: as for OperandsOf.
 template <class V, class T, bool kPairs, class S = T>
 struct Decode {
   using Memory = DecodeMemory<V, T, kPairs, S>;
   using Scratch = typename Memory::Scratch;
   using Sums = typename Memory::Sums;
+  using Softmax = DecodeSoftmax<V, T, kPairs, S>;
   using Run = DecodeRun;
-  using Step = typename Sums::Step;
+  using Step = DecodeStep<S>;
   static constexpr std::int64_t kElements = Sums::kElements;
 
   static bool takes(const AttentionSpec& spec) {
@@ -74,24 +75,32 @@ struct Decode {
 
   static void run_split(const Run& r, const Scratch& s, std::int64_t b, std::int64_t split,
                         std::int64_t block) {
-    const std::int64_t rows = r.sizes.rows, all = r.spec.kv_heads;
-    const Heads heads = {all * block / r.head_blocks, all * (block + 1) / r.head_blocks};
+    const std::int64_t heads = r.spec.kv_heads, rows = r.sizes.rows;
+    const Heads own = {heads * block / r.head_blocks, heads * (block + 1) / r.head_blocks};
+    const std::int64_t all = (own.end - own.begin) * rows, o_row = r.v_vectors * kElements;
     const RowMasks masks = row_masks(r.spec, r.args.masks, &r.cache, b);
-    for (std::int64_t i = heads.begin * rows; i < heads.end * rows; ++i) {
-      const std::int64_t n = i / rows * r.sizes.group + i % rows % r.sizes.group;
-      const T* q = at<T>(r.args.q, b, i % rows / r.sizes.group, n);
-      Sums::store_query(q, r.spec.qk_dim, s.q + i * Sums::query_words(r.qk_vectors));
+    for (std::int64_t i = 0; i < round_up(all, V::kLanes); ++i) {
+      const bool exists = i < all;  // other lanes are like the first
+      const std::int64_t head = exists ? i / rows : 0, row = exists ? i % rows : 0;
+      s.head[i] =
+          static_cast<std::int32_t>((own.begin + head) * r.sizes.group + row % r.sizes.group);
+      s.token[i] = static_cast<std::int32_t>(row / r.sizes.group);
+      s.key_head[i] =
+          static_cast<std::int32_t>(exists ? head - i / V::kLanes * V::kLanes / rows : 0);
+      s.q_position[i] = masks.q_position(s.token[i]);
       s.max[i] = kMasked;
       s.sum[i] = 0;
+      const T* q = at<T>(r.args.q, b, s.token[i], s.head[i]);
+      Word* to = s.q + (exists ? i : 0) * Sums::query_words(r.qk_vectors);
+      s.logit_factor[i] = r.logits.score * Sums::store_query(q, r.spec.qk_dim, to);
     }
-    const std::int64_t o_row = r.v_vectors * kElements;
-    std::memset(s.o + heads.begin * rows * o_row, 0,
-                static_cast<std::size_t>((heads.end - heads.begin) * rows * o_row) * sizeof(float));
+    std::memset(s.o, 0, static_cast<std::size_t>(all * o_row) * sizeof(float));
     const std::int64_t end = min(masks.num_keys, (split + 1) * kDecodeSplit);
     for (std::int64_t key = split * kDecodeSplit; key < end; key += kDecodeKeys)
-      run_step(r, s, masks, b, heads, key, min(kDecodeKeys, end - key));
-    for (std::int64_t i = heads.begin * rows; i < heads.end * rows; ++i) {
-      const std::int64_t to = ((b * all + i / rows) * r.splits + split) * rows + i % rows;
+      run_step(r, s, masks, b, own, key, min(kDecodeKeys, end - key));
+    for (std::int64_t i = 0; i < all; ++i) {
+      const std::int64_t head = b * heads + own.begin + i / rows;
+      const std::int64_t to = (head * r.splits + split) * rows + i % rows;
       r.partials.max[to] = s.max[i];
       r.partials.sum[to] = s.sum[i];
       float* o = s.o + i * o_row;
@@ -105,51 +114,59 @@ struct Decode {
                        Heads heads, std::int64_t key, std::int64_t count) {
     std::int32_t low = INT32_MAX, high = INT32_MIN;
     bool all_seen = true;
-    for (std::int64_t j = 0; j < kDecodeKeys; ++j) {
-      s.position[j] = j < count ? masks.k_position(key + j) : kNoPosition;
+    for (std::int64_t j = 0; j < count; ++j) {
+      s.position[j] = masks.k_position(key + j);
       s.chunk[j] = r.rule.chunk > 0 ? s.position[j] / r.rule.chunk : 0;
       low = s.position[j] < low ? s.position[j] : low;
       high = s.position[j] > high ? s.position[j] : high;
-      all_seen &= j >= count || s.position[j] != kNoPosition;
+      all_seen &= s.position[j] != kNoPosition;
     }
-    const std::int32_t first = masks.q_start;
     if (high == kNoPosition) return;
-    // True if every query may see every slot of the step.
+    const std::int32_t first = masks.q_start;
     const bool open = low != kNoPosition && (high <= first || !(r.rule.causal || r.rule.window)) &&
                       (r.rule.window == 0 || masks.last - low < r.rule.window) &&
                       r.rule.chunk == 0 && !masks.keep;
-    Step step{.k = at<S>(r.args.k, b, key, 0) + kRowHead<S>,
-              .v = at<S>(r.args.v, b, key, 0) + kRowHead<S>,
+    Step step{.k = at<S>(r.args.k, b, key, heads.begin) + kRowHead<S>,
+              .v = at<S>(r.args.v, b, key, heads.begin) + kRowHead<S>,
               .k_token = r.args.k.strides.token,
               .k_head = r.args.k.strides.head,
               .v_token = r.args.v.strides.token,
               .v_head = r.args.v.strides.head,
-              .heads = r.spec.kv_heads,
+              .heads = heads.end - heads.begin,
               .rows = r.sizes.rows,
               .count = count,
               .qk_dim = r.spec.qk_dim,
               .v_dim = r.spec.v_dim,
               .qk_vectors = r.qk_vectors,
               .v_vectors = r.v_vectors,
-              .lines = r.lines,
+              .lanes = round_up((heads.end - heads.begin) * r.sizes.rows, V::kLanes),
               .q = s.q,
-              .dots = s.dots,
               .scores = s.scores,
               .weights = s.weights,
-              .k_scale = s.k_scale,
+              .weight_factor = s.weight_factor,
               .o = s.o};
-    if (!all_seen) read_seen_values(s, heads, step);
-    if constexpr (Sums::kInBlocks)
-      run_blocks(r, s, masks, b, heads, key, open, step);
-    else
-      run_heads(r, s, masks, b, heads, key, open, step);
+    Sums::score(step);
+    if (!all_seen) read_seen_values(s, step);
+    Softmax::update(r, s, {masks, key, open}, step);
+    // Requests the values of the next step in the order of memory, a part with each head.
+    const std::int64_t bytes = r.block * Memory::row_bytes(r.spec.v_dim);
+    for (std::int64_t j = 0; j < count; j += r.block) {
+      const auto* next =
+          reinterpret_cast<const char*>(at<S>(r.args.v, b, key + kDecodeKeys + j, 0));
+      for (std::int64_t head = 0; head < step.heads; ++head)
+        Sums::add_values(step, head,
+                         {.begin = j,
+                          .end = min(count, j + r.block),
+                          .ahead = next + (heads.begin + head) * bytes,
+                          .ahead_bytes = bytes});
+    }
   }
 
   // Gives a step values that are zeros in slots that no query sees.
-  static void read_seen_values(const Scratch& s, Heads heads, Step& step) {
+  static void read_seen_values(const Scratch& s, Step& step) {
     const std::int64_t row = kRowHead<S> + step.v_dim, all = step.heads * row;
     for (std::int64_t j = 0; j < step.count; ++j)
-      for (std::int64_t head = heads.begin; head < heads.end; ++head) {
+      for (std::int64_t head = 0; head < step.heads; ++head) {
         S* to = s.values + j * all + head * row;
         const auto bytes = static_cast<std::size_t>(row) * sizeof(S);
         if (s.position[j] == kNoPosition)
@@ -160,77 +177,6 @@ struct Decode {
     step.v = s.values + kRowHead<S>;
     step.v_token = all;
     step.v_head = row;
-  }
-
-  // Computes a step head by head.
-  static void run_heads(const Run& r, const Scratch& s, const RowMasks& masks, std::int64_t b,
-                        Heads heads, std::int64_t key, bool open, const Step& step) {
-    for (std::int64_t head = heads.begin; head < heads.end; ++head) {
-      Ahead next(ahead(r, r.args.k, r.spec.qk_dim, b, head, key + kDecodeKeys),
-                 ahead(r, r.args.v, r.spec.v_dim, b, head, key + kDecodeKeys));
-      Sums::score(step, head, next);
-      if constexpr (kIsNumber<S>)
-        Sums::read_scales(step, head, s.k_scale + head * kDecodeKeys, s.v_scale);
-      for (std::int64_t row = 0; row < r.sizes.rows; ++row)
-        DecodeSoftmax<V, T, kPairs, S>::update(r, s, masks, open, head * r.sizes.rows + row, key,
-                                               step.count, next);
-      Sums::add_values(step, head, next);
-    }
-  }
-
-  // Computes a step in blocks of slots, each with all heads, so that memory is read and requested
-  // in order: without that, AMD's Zen 3 requests too little ahead.
-  static void run_blocks(const Run& r, const Scratch& s, const RowMasks& masks, std::int64_t b,
-                         Heads heads, std::int64_t key, bool open, const Step& step) {
-    const auto for_blocks = [&](const Rows& own, const Rows& other, auto compute) {
-      for (std::int64_t j = 0; j < step.count; j += r.block) {
-        const std::int64_t end = min(step.count, j + r.block);
-        const Rows next = end < step.count ? Rows{own.x, own.dim, key + end} : other;
-        for (std::int64_t head = heads.begin; head < heads.end; ++head)
-          compute(head, SlotBlock{j, end, ahead_in_order(r, next, b, head),
-                                  r.block * Memory::row_bytes(next.dim)});
-      }
-    };
-    const Rows keys{r.args.k, r.spec.qk_dim, key + kDecodeKeys},
-        values{r.args.v, r.spec.v_dim, key};
-    for_blocks(keys, values,
-               [&](std::int64_t head, const SlotBlock& block) { Sums::score(step, head, block); });
-    struct {
-      void ask(std::int64_t) {}
-    } nothing;
-    for (std::int64_t i = heads.begin * r.sizes.rows; i < heads.end * r.sizes.rows; ++i)
-      DecodeSoftmax<V, T, kPairs, S>::update(r, s, masks, open, i, key, step.count, nothing);
-    for_blocks(values, keys, [&](std::int64_t head, const SlotBlock& block) {
-      Sums::add_values(step, head, block);
-    });
-  }
-
-  // Rows of all heads from slot `key` on.
-  struct Rows {
-    const AttentionInput& x;
-    std::int64_t dim, key;
-  };
-
-  // Returns the memory to request while head h of n is computed: the h-th of n parts of the next
-  // block. If other threads have other heads of a split, they request the other parts.
-  static const char* ahead_in_order(const Run& r, const Rows& next, std::int64_t b,
-                                    std::int64_t head) {
-    return reinterpret_cast<const char*>(at<S>(next.x, b, next.key, 0)) +
-           head * r.block * Memory::row_bytes(next.dim);
-  }
-
-  // Returns the memory that head h of n prefetches: the h-th of n parts of the next step's slots,
-  // if these are contiguous and belong to one thread, so that memory is requested in order; else
-  // the head's own part.
-  static Ahead::Run ahead(const Run& r, const AttentionInput& x, std::int64_t dim, std::int64_t b,
-                          std::int64_t head, std::int64_t key) {
-    const std::int64_t bytes = Memory::row_bytes(dim);
-    const std::int64_t token_bytes = x.strides.token * static_cast<std::int64_t>(sizeof(S));
-    const auto* slot = reinterpret_cast<const char*>(at<S>(x, b, key, 0));
-    if (token_bytes == r.spec.kv_heads * bytes && r.head_blocks == 1)
-      return {slot + head * bytes * kDecodeKeys, 1, divide_up(bytes * kDecodeKeys, 64), 0};
-    return {reinterpret_cast<const char*>(at<S>(x, b, key, head)), kDecodeKeys,
-            divide_up(bytes, 64), token_bytes};
   }
 };
 

@@ -2,7 +2,8 @@
 // place, at the speed of memory. Internal to each file that includes it.
 #pragma once
 
-#include "backends/cpu/attention/decode_sums.h"
+#include "backends/cpu/attention/slot_pairs.h"
+#include "backends/cpu/attention/tiles.h"
 
 namespace lamina::cpu {
 namespace {
@@ -13,15 +14,26 @@ constexpr std::int64_t kDotAhead = 4096;   // bytes
 template <class V, class T, bool kPairs>
 struct LatentRows {
   using F = typename V::F;
-  using Sums = DecodeSums<V, T, kPairs>;
   static constexpr int L = V::kLanes;
-  static constexpr std::int64_t kElements = Sums::kElements;  // of a vector of words
+  static constexpr std::int64_t kElements = kPairs ? 2 * L : L;  // of a vector of words
 
   LAMINA_SIMD static F load(const T* p) {
     if constexpr (sizeof(T) == 4)
       return V::load(p);
     else
       return V::load_bf16(p);
+  }
+  LAMINA_SIMD static F load_words(const T* p) {
+    if constexpr (kPairs)
+      return V::load(p);
+    else
+      return load(p);
+  }
+  LAMINA_SIMD static F multiply_add(F a, F b, F sum) {
+#if defined(__AVX512BF16__)
+    if constexpr (kPairs) return dot_pairs(sum, a, b);
+#endif
+    return V::multiply_add(a, b, sum);
   }
   static float widen(T x) {
     Word word;
@@ -53,7 +65,7 @@ struct LatentRows {
   }
 
   // Like add(), for kRowsTogether rows, two of them in each product. The sums stay in the order of
-  // unpack() until order_sums().
+  // unpack_pairs() until order_sums().
   static void add_pairs(const T* w, const T* numbers, std::int64_t width, bool first, float* sums) {
     constexpr int kNumbers = kRowsTogether / 2;
     F number[kNumbers];
@@ -65,17 +77,19 @@ struct LatentRows {
     // Prefetches the next rows from front to back: with an order along columns the hardware would
     // lose track.
     auto ahead = reinterpret_cast<const char*>(w + kRowsTogether * width);
-    for (std::int64_t i = 0; i < width; i += Sums::kElements) {
+    for (std::int64_t i = 0; i < width; i += kElements) {
       F low_sum = first ? F{} : V::load(sums + i), high_sum = first ? F{} : V::load(sums + i + L);
 #pragma GCC unroll 4
       for (int r = 0; r < kNumbers; ++r, ahead += 128) {
         __builtin_prefetch(ahead, 0, 2);
         __builtin_prefetch(ahead + 64, 0, 2);
         const T* row = w + 2 * r * width + i;
-        F low = Sums::template load<true>(row), high = Sums::template load<true>(row + width);
-        Sums::unpack(low, high);
-        low_sum = Sums::multiply_add(number[r], low, low_sum);
-        high_sum = Sums::multiply_add(number[r], high, high_sum);
+        F low = load_words(row), high = load_words(row + width);
+#if defined(__AVX512BW__)
+        unpack_pairs(low, high);
+#endif
+        low_sum = multiply_add(number[r], low, low_sum);
+        high_sum = multiply_add(number[r], high, high_sum);
       }
       V::store(sums + i, low_sum);
       V::store(sums + i + L, high_sum);
@@ -84,12 +98,11 @@ struct LatentRows {
 
   // Returns the product of a row of the matrix, followed by its next rows, and a row in cache.
   static float dot(const T* w, const T* x, std::int64_t dim) {
-    constexpr std::int64_t kVector = Sums::kElements, kStep = 4 * kVector;
+    constexpr std::int64_t kVector = kElements, kStep = 4 * kVector;
     F sums[4] = {};
     std::int64_t i = 0;
     const auto add = [&](F& sum, std::int64_t at) {
-      sum = Sums::multiply_add(Sums::template load<true>(w + at), Sums::template load<true>(x + at),
-                               sum);
+      sum = multiply_add(load_words(w + at), load_words(x + at), sum);
     };
     for (; i + kStep <= dim; i += kStep) {
       const char* ahead = reinterpret_cast<const char*>(w + i) + kDotAhead;
@@ -106,7 +119,8 @@ struct LatentRows {
 
   // Brings the sums of add_pairs() into the order of the columns.
   static void order_sums(float* sums, std::int64_t width) {
-    Sums::order_sums(sums, width / kElements);
+    if constexpr (kPairs)
+      for (std::int64_t i = 0; i < width; i += kElements) order_pair_sums<V>(sums + i);
   }
 };
 

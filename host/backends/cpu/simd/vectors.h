@@ -97,6 +97,18 @@ struct Vectors {
   LAMINA_SIMD static F shuffle(F a, F b) {
     return shuffle<kLane>(a, b, std::make_index_sequence<L>());
   }
+  // Lane i of the result is lane index[i] of x; indices are in [0, L).
+  LAMINA_SIMD static F permute(F x, I index) {
+#if defined(__AVX512F__)
+    if constexpr (L == 16) return _mm512_permutexvar_ps(reinterpret_cast<__m512i>(index), x);
+#endif
+#if defined(__AVX2__)
+    if constexpr (L == 8) return _mm256_permutevar8x32_ps(x, reinterpret_cast<__m256i>(index));
+#endif
+    F out;
+    for (int i = 0; i < L; ++i) out[i] = x[index[i]];
+    return out;
+  }
   template <int kDistance>
   LAMINA_SIMD static F exchange(F x) {
     return shuffle<[](int i) { return i ^ kDistance; }>(x, x);

@@ -1,5 +1,5 @@
-// The operands of the sums of decode_group_sums.h as floats. Internal to each file that includes
-// it.
+// The operands of the sums of decoding as floats: see decode_forms.h. Internal to each file that
+// includes it.
 #pragma once
 
 #include "backends/cpu/attention/cached_rows.h"
@@ -19,7 +19,7 @@ struct Padded {
 
 // T: float, or uint16_t for bf16. S: T, or the numbers of rows of formats/row_formats.h.
 template <class V, class T, class S = T>
-struct GroupFloats {
+struct DecodeFloats {
   using F = typename V::F;
   using I = typename V::I;
   using Operand = F;
@@ -64,14 +64,15 @@ struct GroupFloats {
 
   LAMINA_SIMD static void multiply_add(F a, F b, F& sum) { sum = V::multiply_add(a, b, sum); }
   LAMINA_SIMD static F add(F a, F b) { return a + b; }
+  LAMINA_SIMD static F floats(F sums) { return sums; }
 
   // ---- queries ----
 
   static constexpr std::int64_t query_words(std::int64_t vectors) { return vectors * kElements; }
 
-  // Widens a query, in the order of the keys' elements.
-  static void store_query(const T* q, std::int64_t dim, Word* to) {
-    using Query = GroupFloats<V, T>;
+  // Stores a query, in the order of the keys' elements; returns its factor.
+  static float store_query(const T* q, std::int64_t dim, Word* to) {
+    using Query = DecodeFloats<V, T>;
     for (std::int64_t at = 0; at < dim; at += kElements, to += kElements) {
       F x[kVectors];
       if (dim - at >= kElements)
@@ -82,30 +83,20 @@ struct GroupFloats {
       V::store(to, x[0]);
       V::store(to + L, x[1]);
     }
+    return 1;
   }
-  LAMINA_SIMD static F query(const Word* q, std::int64_t at, int part) {
-    return V::load(q + at + part * L);
-  }
-  // The factors of L sums, kKeys for each of R queries, which are `words` apart.
-  template <int R, int kKeys>
-  LAMINA_SIMD static F factors(const Word*, std::int64_t) {
-    return F{};
-  }
-  LAMINA_SIMD static F logits(F sums, F) { return sums; }
+  LAMINA_SIMD static F query(const Word* q, int part) { return V::load(q + part * L); }
 
   // ---- weights ----
 
-  // The weights of R rows of a block, which are kDecodeKeys apart.
-  template <int R>
-  struct Weights {
-    const Word* at;
-    Weights(const Word* from, std::int64_t) : at(from) {}
-    LAMINA_SIMD F of(int row, std::int64_t slot) const {
-      return V::broadcast(at + row * kDecodeKeys + slot);
-    }
-    LAMINA_SIMD static F first(const float* o) { return V::load(o); }
-    LAMINA_SIMD static void store(float* o, F sum, int) { V::store(o, sum); }
-  };
+  // Stores the weights of the slots of a step for L rows; returns their factors.
+  LAMINA_SIMD static F store_weights(const F (&p)[kDecodeKeys], std::int64_t count, Word* to,
+                                     std::int64_t stride) {
+    for (std::int64_t j = 0; j < count; ++j) V::store(to + j * stride, p[j]);
+    return V::set(1);
+  }
+  LAMINA_SIMD static F first(const float* o) { return V::load(o); }
+  LAMINA_SIMD static void store(float* o, F sum, float) { V::store(o, sum); }
 
   // Restores the order of the dims in the sums of a row.
   static void order_sums(float* o, std::int64_t vectors) {
