@@ -36,7 +36,7 @@ struct DecodeScores {
   }
 
  private:
-  static constexpr std::int64_t kAhead = 4096;  // bytes
+  static constexpr std::int64_t kAhead = 16384;  // bytes
 
   static constexpr int min(int a, int b) { return a < b ? a : b; }
 
