@@ -58,8 +58,12 @@ void merge_row(const AttentionSpec& spec, const AttentionForwardArgs& args,
     if (partials.sum[at] != 0 && !(partials.max[at] <= own_max)) own_max = partials.max[at];
   const float sink = sink_log2(args, row.n), max = sink > own_max ? sink : own_max;
   float sum = sink > kMasked ? __builtin_exp2f(sink - max) : 0;
-  for (std::int64_t at = begin; at < end; at += row.stride)
-    if (partials.sum[at] != 0) sum += partials.sum[at] * __builtin_exp2f(partials.max[at] - max);
+  for (std::int64_t at = begin; at < end; at += row.stride) {
+    if (partials.sum[at] == 0) continue;
+    float& weight = partials.max[at];  // takes the place of the maximum
+    weight = __builtin_exp2f(weight - max);
+    sum += partials.sum[at] * weight;
+  }
   store_stats(spec, args, row.b, row.n, row.t, max, sum);
   T* o = static_cast<T*>(args.o.data) + row.b * args.o.strides.batch +
          row.t * args.o.strides.token + row.n * args.o.strides.head;
@@ -69,7 +73,7 @@ void merge_row(const AttentionSpec& spec, const AttentionForwardArgs& args,
     float piece[kPiece] = {};
     for (std::int64_t at = begin; at < end; at += row.stride) {
       if (partials.sum[at] == 0) continue;
-      const float weight = __builtin_exp2f(partials.max[at] - max) / sum;
+      const float weight = partials.max[at] / sum;
       const float* from = partials.o + at * spec.v_dim + h;
       for (std::int64_t j = 0; j < count; ++j) piece[j] += weight * from[j];
     }
