@@ -169,13 +169,23 @@ void check_schedule(const RunConfig& c, Problems& problems) {
                   {}});
 }
 
-// Refuses keys that were given although other values leave them without effect.
+// Returns true if a source that overrides the key's own, eg: --set over a run file, gave the value
+// that leaves the key without effect.
+bool is_overruled(const Entry& key, const Requirement& unmet, const Table& values) {
+  for (const std::string& name : {unmet.key, unmet.or_key})
+    if (const Entry* other = values.find(name); other && other->origin.kind > key.origin.kind)
+      return true;
+  return false;
+}
+
+// Refuses keys that were given although other values leave them without effect. Overriding one
+// value of a run file must not mean changing the others, and `false` asks for nothing.
 void check_requirements(const RunConfig& c, Problems& problems) {
   for (const Entry& entry : c.values.entries()) {
     const Key* key = run_schema().find(entry.key);
     if (!key || entry.origin.kind == Origin::Kind::preset) continue;
     const Requirement* unmet = unmet_requirement(run_schema(), *key, c.values);
-    if (!unmet) continue;
+    if (!unmet || entry.value == Value(false) || is_overruled(entry, *unmet, c.values)) continue;
     std::string what = fmt::format("has no effect without '{}'", unmet->key);
     if (!unmet->or_key.empty()) what += fmt::format(" or '{}'", unmet->or_key);
     if (!unmet->values.empty())

@@ -99,6 +99,24 @@ TEST_F(RunFile, AnAlphaOfZeroIsNotTheRank) {
                               "  leave it out for lora.rank"));
 }
 
+TEST_F(RunFile, AnOverrideMaySwitchOffWhatOtherSettingsNeed) {
+  const std::string file = write(
+      "validation_fraction = 0.1\n[train]\nsample_every_steps = 5\nsample_tokens = 2\n"
+      "clip_each = true\neval_batches = 2\n[schedule]\nkind = \"linear\"\nfinal_fraction = 0.5\n"
+      "[lora]\nrank = 4\nalpha = 8.0\n");
+  for (const char* off :
+       {"train.sample_every_steps=0", "train.clip_norm=0", "data.validation_fraction=0",
+        "schedule.kind=\"constant\"", "lora.rank=0"}) {
+    SCOPED_TRACE(off);
+    static_cast<void>(load_run(file, {{off}, {}}));
+    EXPECT_ERROR_SAYS(
+        load_run(file, {{off, "lora.alpha=4.0", "train.sample_tokens=3", "train.clip_each=true",
+                         "train.eval_batches=1", "schedule.final_fraction=0.2"},
+                        {}}),
+        2, "");
+  }
+}
+
 TEST_F(RunFile, SettingsWithoutAnEffectAreRefused) {
   const std::tuple<const char*, const char*, const char*> cases[] = {
       {"data.field=\"t\"", "data.form=\"jsonl\"", "'data.field' requires data.form"},
@@ -122,6 +140,7 @@ TEST_F(RunFile, SettingsWithoutAnEffectAreRefused) {
     static_cast<void>(load_run(file, {{set, enabling}, {}}));
     if (*says) EXPECT_ERROR_SAYS(load_run(file, {{set}, {}}), 2, says);
   }
+  static_cast<void>(load_run(file, {{"checkpoint.keep_best=false", "train.clip_each=false"}, {}}));
   EXPECT_ERROR_SAYS(load_run(file, {{"train.clip_each=true", "train.clip_norm=0"}, {}}), 2,
                     "'train.clip_each' has no effect without 'train.clip_norm'");
   EXPECT_ERROR_SAYS(
