@@ -212,7 +212,7 @@ decoder::CompressedTokens tokens_of_two(std::int64_t vocabulary) {
   decoder::CompressedTokens out = decoder::uncompressed_tokens(vocabulary);
   for (std::int32_t& id : out.ids) id -= id / 5;
   out.count = out.ids.back() + 1;
-  out.pad = out.ids[static_cast<std::size_t>(vocabulary / 2)];
+  out.pad = out.ids[out.ids.size() / 2];
   return out;
 }
 
