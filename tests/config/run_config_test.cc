@@ -102,7 +102,8 @@ TEST_F(RunFile, AnAlphaOfZeroIsNotTheRank) {
 TEST_F(RunFile, AnOverrideMaySwitchOffWhatOtherSettingsNeed) {
   const std::string file = write(
       "validation_fraction = 0.1\n[train]\nsample_every_steps = 5\nsample_tokens = 2\n"
-      "clip_each = true\neval_batches = 2\n[schedule]\nkind = \"linear\"\nfinal_fraction = 0.5\n"
+      "clip_each = true\n[checkpoint]\nkeep_best = true\n[schedule]\nkind = "
+      "\"linear\"\nfinal_fraction = 0.5\n"
       "[lora]\nrank = 4\nalpha = 8.0\n");
   for (const char* off :
        {"train.sample_every_steps=0", "train.clip_norm=0", "data.validation_fraction=0",
@@ -111,7 +112,7 @@ TEST_F(RunFile, AnOverrideMaySwitchOffWhatOtherSettingsNeed) {
     static_cast<void>(load_run(file, {{off}, {}}));
     EXPECT_ERROR_SAYS(
         load_run(file, {{off, "lora.alpha=4.0", "train.sample_tokens=3", "train.clip_each=true",
-                         "train.eval_batches=1", "schedule.final_fraction=0.2"},
+                         "checkpoint.keep_best=true", "schedule.final_fraction=0.2"},
                         {}}),
         2, "");
   }
@@ -126,11 +127,9 @@ TEST_F(RunFile, SettingsWithoutAnEffectAreRefused) {
       {"train.spike_window=8", "train.skip_spikes=3.0",
        "'train.spike_window' has no effect without 'train.skip_spikes'"},
       {"train.clip_each=true", "train.clip_norm=1.0", ""},
-      {"train.eval_batches=2", "data.validation_fraction=0.1",
-       "'train.eval_batches' has no effect without 'data.validation_fraction' or "
-       "'data.validation'"},
       {"checkpoint.keep_best=true", "data.validation=[\"v.txt\"]",
-       "'checkpoint.keep_best' has no effect without"},
+       "'checkpoint.keep_best' has no effect without 'data.validation_fraction' or "
+       "'data.validation'"},
       {"train.sample_tokens=2", "train.sample_every_steps=5",
        "'train.sample_tokens' has no effect without 'train.sample_every_steps'"},
   };

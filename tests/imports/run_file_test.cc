@@ -75,6 +75,13 @@ TEST(ImportRun, Example) {
   EXPECT_EQ(read.model.family, "llama2");
 }
 
+// MaxText's validation data is no key of the run file.
+TEST(ImportRun, TheSizeOfAValidationIsCarriedOver) {
+  const Imported run = Folder("eval_interval: 100\neval_steps: 5\n").import();
+  EXPECT_EQ(value(run, "train.eval_every_steps"), "100");
+  EXPECT_EQ(value(run, "train.eval_batches"), "5");
+}
+
 TEST(ImportRun, ScalesSizesByGlobalParameterScale) {
   const Folder folder("");
   struct Case {

@@ -127,8 +127,7 @@ const Fields<TrainSection>& train_fields() {
              .max = 1 << 30,
              .doc = "Size of a validation: this many times batch_size rows, from the start of the "
                     "held-out rows, each once. The microbatch size does not affect it.",
-             .hot = true,
-             .only_for = validation_data()}),
+             .hot = true}),
       field("sample_every_steps", &TrainSection::sample_every_steps,
             {.unit = "optimizer steps",
              .min = 0,
