@@ -349,38 +349,35 @@ TEST(Attention, PackedDocumentsEqualSeparateOnes) {
   EXPECT_LT(difference(Doubles(a.dk.begin() + 40 * 32, a.dk.end()), b.dk), 1e-5);
 }
 
-// With AVX2 a row of few is computed like one alone. Other instruction sets transpose the keys of
-// more than three rows, which adds in another order.
+// A row of few is computed like one alone.
 TEST(Attention, TokensTogetherHaveTheBitsOfOneAtATime) {
-  if (best_isa() < Isa::avx2) GTEST_SKIP() << "needs AVX2";
-  const ScopedIsa scoped(Isa::avx2);
-  for (const CachedRows cached : {CachedRows::plain, CachedRows::int8, CachedRows::e4m3})
-    for (DType dtype : {DType::f32, DType::bf16})
-      for (const auto& [tokens, group, dim] : {std::array<std::int64_t, 3>{2, 1, 128},
-                                               {5, 3, 64},
-                                               {4, 4, 80},
-                                               {7, 2, 33},
-                                               {16, 1, 20}}) {
-        constexpr std::int64_t kStart = 250;  // tokens on both sides of the split at slot 256
-        SCOPED_TRACE(std::to_string(tokens) + " tokens, group " + std::to_string(group) +
-                     ", storage " + std::to_string(static_cast<int>(cached)) + ", " +
-                     std::string(name(dtype)));
-        AttentionProblem p = cached_problem(make_spec(1, tokens, 300, 2 * group, 2, dim, dim + 4),
-                                            {static_cast<std::int32_t>(kStart)}, false);
-        p.spec.cached = cached;
-        const Doubles together = run_attention(p, dtype).o;
-        const std::int64_t width = 2 * group * dim;
-        Doubles alone;
-        for (std::int64_t t = 0; t < tokens; ++t) {
-          AttentionProblem one = p;
-          one.spec.q_tokens = 1;
-          one.starts = {static_cast<std::int32_t>(kStart + t)};
-          one.q.assign(p.q.begin() + t * width, p.q.begin() + (t + 1) * width);
-          const Doubles o = run_attention(one, dtype).o;
-          alone.insert(alone.end(), o.begin(), o.end());
+  constexpr std::array<std::int64_t, 3> kTokensGroupDim[] = {
+      {2, 1, 128}, {5, 3, 64}, {4, 4, 80}, {7, 2, 33}, {16, 1, 20}};
+  constexpr std::int64_t kStart = 250;  // tokens on both sides of the split at slot 256
+  for (Isa isa : isas())
+    for (const CachedRows cached : {CachedRows::plain, CachedRows::int8, CachedRows::e4m3})
+      for (DType dtype : {DType::f32, DType::bf16})
+        for (const auto& [tokens, group, dim] : kTokensGroupDim) {
+          SCOPED_TRACE(std::string(name(isa)) + ", " + std::to_string(tokens) + " tokens, group " +
+                       std::to_string(group) + ", storage " +
+                       std::to_string(static_cast<int>(cached)) + ", " + std::string(name(dtype)));
+          const ScopedIsa scoped(isa);
+          AttentionProblem p = cached_problem(make_spec(1, tokens, 300, 2 * group, 2, dim, dim + 4),
+                                              {static_cast<std::int32_t>(kStart)}, false);
+          p.spec.cached = cached;
+          const Doubles together = run_attention(p, dtype).o;
+          const std::int64_t width = 2 * group * dim;
+          Doubles alone;
+          for (std::int64_t t = 0; t < tokens; ++t) {
+            AttentionProblem one = p;
+            one.spec.q_tokens = 1;
+            one.starts = {static_cast<std::int32_t>(kStart + t)};
+            one.q.assign(p.q.begin() + t * width, p.q.begin() + (t + 1) * width);
+            const Doubles o = run_attention(one, dtype).o;
+            alone.insert(alone.end(), o.begin(), o.end());
+          }
+          EXPECT_EQ(together, alone);
         }
-        EXPECT_EQ(together, alone);
-      }
 }
 
 TEST(Attention, SequencesOfABatchHaveTheBitsOfOneAlone) {
