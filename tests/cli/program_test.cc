@@ -95,6 +95,8 @@ TEST(Program, MistakesOnTheCommandLineExitWith2AndNameTheRightForm) {
        "error: unknown option '--temperature'\n  did you mean '--temp'?\n"},
       {{"train", "run.toml", "--lr", "1e-3"},
        "error: unknown option '--lr'\n  a key of run files: --set optimizer.lr=VALUE\n"},
+      {{"report", "x", "--out", "y"},
+       "error: unknown option '--out'\n  did you mean '--output'?\n"},
       {{"embed", "-m", "x", "--to", "y"},
        "error: unknown option '--to'\n  did you mean '--output'?\n"},
       {{"--versoin"}, "error: unknown option '--versoin'\n  did you mean '--version'?\n"},

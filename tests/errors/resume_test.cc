@@ -34,7 +34,8 @@ TEST(ResumeErrors, OtherDataIsRefused) {
   w.write("text.txt", w.read("text.txt") + "And more.\n");
   w.expect({{"train", "run.toml", "--set", "train.steps=6"},
             5,
-            {"out/checkpoints/step-00000004: was made with other data than data.train gives now",
+            {"out/checkpoints/step-00000004: was made with other data than data.train and "
+             "data.validation give now",
              "restore the files, or start a new run with another run.out"}});
 }
 

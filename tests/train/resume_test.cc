@@ -372,7 +372,7 @@ TEST(Training, OtherDataIsNotResumedOn) {
   run.folder().write("text.txt", some_text(60, 2));
   EXPECT_USER_ERROR(run.train(true), ExitCode::data,
                     train::checkpoint_path(run.out(), 2) +
-                        ": was made with other data than data.train gives now\n"
+                        ": was made with other data than data.train and data.validation give now\n"
                         "  restore the files, or start a new run with another run.out");
 }
 

@@ -7,6 +7,7 @@
 #include "cli/shell/weight_choice.h"
 #include "core/error.h"
 #include "device/workers.h"
+#include "train/checkpoint/best_checkpoint.h"
 #include "train/loop/resumption.h"
 
 namespace lamina::cli {
@@ -15,7 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // The run file that belongs to a run directory or a checkpoint; "" if there is none.
-std::string run_file_of(const std::string& path) {
+std::string run_file_of(const std::string& named) {
+  const std::string path = train::resolve_best(named);
   for (const char* name : {"config.toml", "run.toml"})
     if (fs::is_regular_file(fs::path(path) / name)) return (fs::path(path) / name).string();
   return "";

@@ -104,7 +104,11 @@ data::Dataset rows_of_run(const EvalSubject& s) {
       return data::load_data(section, c.run.seed, *s.tokenizer, s.opened.model->vocab_size());
     } catch (const data::NoFiles& error) {
       ErrorText text = train::with_place(c, error);
-      text.notes = {"if the files were moved, give them or other text with --data"};
+      // --data reads all of a file as text.
+      const bool whole_text = c.data.form == "text" && c.data.validation_fraction == 0;
+      text.notes = {whole_text
+                        ? "if the files were moved, give them with --data"
+                        : "restore the files there; --data FILE measures plain text instead"};
       throw UserError(ExitCode::data, std::move(text));
     }
   }();

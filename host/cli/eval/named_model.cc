@@ -19,7 +19,7 @@ NamedModel name_model(const Arguments& a, const model::OpenedModel& opened) {
 
 std::string model_lines(const NamedModel& named, std::size_t width) {
   std::string out;
-  for (const auto& [name, value] : named) out += fmt::format("{:<{}}{}\n", name, width, value);
+  for (const auto& [name, value] : named) out += fmt::format("{:<{}} {}\n", name, width - 1, value);
   return out;
 }
 

@@ -168,7 +168,8 @@ std::string output_advice(const Command& command, std::string_view word) {
   const std::string_view typed = word.substr(0, word.find('='));
   if (typed != "-o" && std::ranges::find(kNames, typed) == std::end(kNames)) return "";
   for (const std::string_view name : kNames)
-    if (find_option(command.options, name)) return fmt::format("did you mean '{}'?", name);
+    if (const Option* option = find_option(command.options, name))
+      return fmt::format("did you mean '--{}'?", option->key.name);
   return "";
 }
 

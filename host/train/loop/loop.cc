@@ -144,7 +144,7 @@ void Loop::resume(const std::string& checkpoint) {
   if (loaded.data_fingerprint != inputs_.data_fingerprint)
     throw UserError(ExitCode::data,
                     {checkpoint,
-                     "was made with other data than data.train gives now",
+                     "was made with other data than data.train and data.validation give now",
                      {"restore the files, or start a new run with another run.out"}});
   read_reference(checkpoint);
   progress_ = loaded;

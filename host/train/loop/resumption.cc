@@ -48,7 +48,7 @@ config::RunConfig load_written_run(const std::string& path) {
 }
 
 config::RunConfig load_moved_run(const std::string& path) {
-  const fs::path folder = fs::absolute(path).lexically_normal().parent_path();
+  const fs::path folder = fs::canonical(path).parent_path();
   fs::path run;
   if (fs::path(path).filename() == "config.toml")
     run = folder;
