@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "chat/small_tokenizer.h"
 #include "cli/trained_run.h"
 #include "core/json.h"
 #include "support/paths.h"
@@ -115,6 +116,24 @@ TEST(Eval, CountsEveryTokenThatFollowsAnother) {
   const Numbers n = eval({"-m", trained_run(), "--data", folder.write("a.txt", "letters")});
   EXPECT_EQ(n.tokens, 8);
   EXPECT_EQ(n.bytes, 7);
+}
+
+// Six of the seven letters follow another; the spelling of the end token is no text.
+TEST(Eval, SpecialTokensHaveNoBytes) {
+  const TempDir folder;
+  folder.write("words/tokenizer.json", lamina::testing::tokenizer_json({"<|the_end_of_a_text|>"}));
+  folder.write("words/tokenizer_config.json", R"({"eos_token": "<|the_end_of_a_text|>"})");
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "some words ";
+  const std::string run = folder.write("run.toml", tiny_run_file(folder / "out"));
+  const Finished trained =
+      lamina_program({"train", run, "--quiet", "--set", "train.steps=1", "--set",
+                      fmt::format("data.tokenizer=\"{}\"", folder / "words"), "--set",
+                      fmt::format("data.train=[\"{}\"]", folder.write("train.txt", text))});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const Numbers n = eval({"-m", folder / "out", "--data", folder.write("a.txt", "letters")});
+  EXPECT_EQ(n.tokens, 7);
+  EXPECT_EQ(n.bytes, 6);
 }
 
 TEST(Eval, BatchSizeChangesNothing) {
