@@ -74,16 +74,21 @@ void AppendedFile::write_waiting() {
 std::function<void()> AppendedFile::sync_later() const {
   if (fd_ < 0) return [] {};
   // Its own descriptor: this file may be closed by then.
-  const std::shared_ptr<const int> fd(new int(::fcntl(fd_, F_DUPFD_CLOEXEC, 0)),
-                                      [](const int* open) {
-                                        if (*open >= 0) ::close(*open);
-                                        delete open;
-                                      });
-  return [fd, path = path_, pieces = pieces_] {
-    if (::fsync(*fd) != 0)
+  const int copy = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);
+  const auto sync = [path = path_, pieces = pieces_](int fd) {
+    if (::fsync(fd) != 0)
       log::warning("{} cannot be synced: {}; check the disk, a power cut may cost its last {}",
                    path, system_error_text(errno), pieces);
   };
+  if (copy < 0) {  // too many open files
+    sync(fd_);
+    return [] {};
+  }
+  const std::shared_ptr<const int> fd(new int(copy), [](const int* open) {
+    ::close(*open);
+    delete open;
+  });
+  return [fd, sync] { sync(*fd); };
 }
 
 void AppendedFile::finish() {
