@@ -68,10 +68,13 @@ std::string variable_of(std::string_view key) {
 // Checks a name without a double underscore that is not one of our variables: an error if it is
 // close to one, a warning if it begins like a key.
 void check_unknown(std::string_view name) {
-  for (const char* top : {"family", "model"})
+  constexpr std::pair<const char*, const char*> kTops[] = {
+      {"family", "give it in a run file, or to train with --set family=..., or unset the variable"},
+      {"model",
+       "give a model with -m and its keys with --set model.KEY=..., or unset the variable"}};
+  for (const auto& [top, advice] : kTops)
     if (name == variable_of(top))
-      refuse(name, "sets no key: variables set keys of sections",
-             {fmt::format("use --set {}=..., or unset the variable", top)});
+      refuse(name, "sets no key: variables set keys of sections", {advice});
   // All names share the prefix, which would make them all similar.
   const std::string typed(name.substr(kPrefix.size()));
   constexpr std::size_t kShortest = 5;  // LAMINA_DIR of another program is not a typo of LAMINA_PIN

@@ -164,9 +164,8 @@ TEST(Faults, F33NamesNearKeysAreRefused) {
       {"LAMINA_TRAIN_STEPS=10",
        "LAMINA_TRAIN_STEPS is not a lamina variable\n  did you mean LAMINA_TRAIN__STEPS?"},
       {"LAMINA_FAMILY=x",
-       "LAMINA_FAMILY sets no key: variables set keys of sections\n  use --set family=..., or "
-       "unset "
-       "the variable"},
+       "LAMINA_FAMILY sets no key: variables set keys of sections\n  give it in a run file, or to "
+       "train with --set family=..., or unset the variable"},
       {"LAMINA_CHECKPOINT_KEEP=3", "did you mean LAMINA_CHECKPOINT__KEEP?"},
       {"LAMINA_PLUGINPATH=/x", "did you mean LAMINA_PLUGIN_PATH?"},
       {"LAMINA__=1", "LAMINA__ is not LAMINA_SECTION__KEY"},
