@@ -323,7 +323,9 @@ TEST(ImportRun, PoliciesWithQuantizationAreThePlainOnes) {
             "\"minimal\"");
   const Imported both = folder.import({"remat_policy=minimal_with_context_and_quantization"});
   EXPECT_EQ(value(both, "train.remat"), "\"minimal_with_context\"");
-  EXPECT_THAT(both.said, Contains(HasSubstr("remat_policy: lamina does not quantise")));
+  EXPECT_THAT(both.said,
+              Contains(HasSubstr(
+                  "remat_policy: what lamina keeps for the backward pass is not quantised")));
 }
 
 // In MaxText the norms of Gemma's layers have the epsilon 1e-6, for every configured value.
