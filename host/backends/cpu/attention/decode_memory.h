@@ -41,12 +41,12 @@ struct DecodeMemory {
     float* scores;
     Word* weights;
     float *weight_factor, *o;
-    float* logit_factor;         // [lanes]
-    float *max, *sum, *rescale;  // [lanes]
-    std::int32_t* q_position;    // [lanes]
-    std::int32_t *head, *token;  // [lanes]: the query head and the token of a row
-    std::int32_t* key_head;      // [lanes]: counted from the key head of the vector's first row
-    float* scales;               // [kDecodeKeys, heads], and a vector: of values that are numbers
+    float* logit_factor;                 // [lanes]
+    float *max, *sum, *rescale;          // [lanes]
+    std::int32_t *q_position, *q_chunk;  // [lanes]
+    std::int32_t *head, *token;          // [lanes]: the query head and the token of a row
+    std::int32_t* key_head;  // [lanes]: counted from the key head of the vector's first row
+    float* scales;           // [kDecodeKeys, heads], and a vector: of values that are numbers
     std::int32_t *position, *chunk;  // [kDecodeKeys]
     S* values;                       // [kDecodeKeys, heads, row]: see read_seen_values
   };
@@ -87,6 +87,7 @@ struct DecodeMemory {
     s.sum = arena.take<float>(lanes);
     s.rescale = arena.take<float>(lanes);
     s.q_position = arena.take<std::int32_t>(lanes);
+    s.q_chunk = arena.take<std::int32_t>(lanes);
     s.head = arena.take<std::int32_t>(lanes);
     s.token = arena.take<std::int32_t>(lanes);
     s.key_head = arena.take<std::int32_t>(lanes);

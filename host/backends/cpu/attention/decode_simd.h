@@ -88,6 +88,7 @@ struct Decode {
       s.key_head[i] =
           static_cast<std::int32_t>(exists ? head - i / V::kLanes * V::kLanes / rows : 0);
       s.q_position[i] = masks.q_position(s.token[i]);
+      s.q_chunk[i] = r.rule.chunk > 0 ? s.q_position[i] / r.rule.chunk : 0;
       s.max[i] = kMasked;
       s.sum[i] = 0;
       const T* q = at<T>(r.args.q, b, s.token[i], s.head[i]);

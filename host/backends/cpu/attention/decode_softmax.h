@@ -102,7 +102,7 @@ struct DecodeSoftmax {
     I ok = k != V::set_int(kNoPosition);
     if (r.rule.causal || r.rule.window > 0) ok &= k <= q;
     if (r.rule.window > 0) ok &= q - k < V::set_int(r.rule.window);
-    if (r.rule.chunk > 0) ok &= V::set_int(s.chunk[j]) == q / V::set_int(r.rule.chunk);
+    if (r.rule.chunk > 0) ok &= V::set_int(s.chunk[j]) == V::load_int(s.q_chunk + lane);
     if (const RowMasks& masks = slots.masks; masks.keep) {
       alignas(64) std::int32_t kept[L];
       for (int i = 0; i < L; ++i) {
