@@ -93,13 +93,10 @@ static lamina_status_t param(lamina_build_t *b, const char *name, uint32_t role,
 }
 
 #if defined FAULT_THREAD || defined FAULT_BUILD_THREAD || defined FAULT_KERNEL_THREAD
-static void *idle(void *nothing) {
-  sleep(3600);
-  return nothing;
-}
+/* The thread begins in the C library: the plugin may be unloaded before it runs. */
 static void start_thread(void) {
   pthread_t thread;
-  pthread_create(&thread, 0, idle, 0);
+  pthread_create(&thread, 0, (void *(*)(void *))(void (*)(void))pause, 0);
 }
 #endif
 
