@@ -155,7 +155,7 @@ std::vector<std::string> find_files(const std::string& pattern) {
          "is not a path; expected a file, a folder or a glob",
          "check data.train and data.validation");
   if (pattern == "-")
-    fail(pattern, "is no file here: data are read more than once, so not from stdin",
+    fail(pattern, "stdin cannot be read here, because data are read more than once",
          "write them to a file first; a file of that name is ./-");
   Walk walk;
   std::string_view empty = "is a directory without files";

@@ -43,7 +43,7 @@ TextResult evaluate_text(const decoder::Model& model, std::span<const ConstTenso
   TextResult out{.num_rows = rows.num_rows};
   const auto done = [&](std::uint64_t first, std::int64_t count, const data::Batch& batch) {
     for (std::int32_t label : batch.labels)
-      if (label >= 0 && !tokenizer.is_special(label))  // whose spelling is no text
+      if (label >= 0 && !tokenizer.is_special(label))  // its spelling is not text
         out.num_bytes += static_cast<std::int64_t>(tokenizer.token_bytes(label).size());
     const auto num_done = static_cast<std::size_t>(count);
     if (events.scored)

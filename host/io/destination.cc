@@ -67,7 +67,8 @@ bool is_standard_output(const Destination& destination) noexcept {
 Destination destination_of(const std::string& path) {
   if (path.empty()) refuse("\"\"", "must not be empty", "give the name of the file to write");
   if (path == "-")
-    refuse(path, "is no file here", "stdout is /dev/stdout, and a file of that name is ./-");
+    refuse(path, "is not accepted as a file name",
+           "write to stdout with /dev/stdout, or to a file of that name with ./-");
   struct stat status {};
   if (const std::optional<int> descriptor = own_descriptor(path)) {
     const int flags = ::fcntl(*descriptor, F_GETFL);

@@ -118,7 +118,7 @@ TEST(Eval, CountsEveryTokenThatFollowsAnother) {
   EXPECT_EQ(n.bytes, 7);
 }
 
-// Six of the seven letters follow another; the spelling of the end token is no text.
+// Six of the seven letters follow another; the spelling of the end token is not text.
 TEST(Eval, SpecialTokensHaveNoBytes) {
   const TempDir folder;
   folder.write("words/tokenizer.json", lamina::testing::tokenizer_json({"<|the_end_of_a_text|>"}));

@@ -59,7 +59,7 @@ TEST(FindFiles, SaysWhichPathIsMissing) {
   EXPECT_ERROR_SAYS(find_files(dir.path()), ExitCode::data, "is a directory without files");
   EXPECT_ERROR_SAYS(find_files(""), ExitCode::data, "'': is not a path");
   EXPECT_ERROR_SAYS(find_files("-"), ExitCode::data,
-                    "-: is no file here: data are read more than once, so not from stdin\n"
+                    "-: stdin cannot be read here, because data are read more than once\n"
                     "  write them to a file first; a file of that name is ./-");
   fs::create_directory(dir / "empty");
   EXPECT_ERROR_SAYS(find_files(dir / "*"), ExitCode::data,

@@ -75,7 +75,7 @@ TEST(ImportRun, Example) {
   EXPECT_EQ(read.model.family, "llama2");
 }
 
-// MaxText's validation data is no key of the run file.
+// MaxText's validation data has no key in the run file.
 TEST(ImportRun, TheSizeOfAValidationIsCarriedOver) {
   const Imported run = Folder("eval_interval: 100\neval_steps: 5\n").import();
   EXPECT_EQ(value(run, "train.eval_every_steps"), "100");

@@ -113,7 +113,9 @@ TEST(Destination, PathsThatCannotHoldAFileAreRefused) {
   EXPECT_ERROR_SAYS(destination_of(dir / "socket"), ExitCode::usage,
                     "socket: is a socket; expected");
   EXPECT_ERROR_SAYS(destination_of("-"), ExitCode::usage,
-                    "-: is no file here\n  stdout is /dev/stdout, and a file of that name is ./-");
+                    "-: is not accepted as a file name\n  write to stdout with /dev/stdout, or to "
+                    "a file of that name "
+                    "with ./-");
   EXPECT_ERROR_SAYS(destination_of(dir / "dangling"), ExitCode::usage,
                     "dangling: is a dangling link: no such file or directory");
   EXPECT_ERROR_SAYS(destination_of(dir / "loop"), ExitCode::usage, "loop: is a dangling link");

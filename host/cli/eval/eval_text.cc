@@ -96,7 +96,7 @@ data::Dataset rows_of_run(const EvalSubject& s) {
         {c.file.string(),
          "holds out pairs of answers, and rejected answers should not be predicted",
          {"give text with --data; the loss of the pairs is eval/loss in metrics.jsonl"}});
-  // As a resumed run: the checkpoint has the files of train.from, which may be gone.
+  // Like a resumed run: the checkpoint has the files of train.from, which may be gone.
   const config::DataSection section =
       train::data_section(c, c.train.from.empty() ? "" : s.opened.directory);
   const data::RunData data = [&] {

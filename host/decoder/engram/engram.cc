@@ -81,7 +81,7 @@ std::vector<EngramLayer> lay_out(const registry::ModelConfig& config, std::int64
 }  // namespace
 
 CompressedTokens uncompressed_tokens(std::int64_t vocabulary) {
-  // More than tokenizers have. The memory of the list must not follow any number in a file.
+  // More than tokenizers have. A number in a file must not decide how much memory it takes.
   constexpr std::int64_t kMaxListed = 1 << 20;
   const auto size = static_cast<std::size_t>(std::min(vocabulary, kMaxListed));
   CompressedTokens out{.ids = std::vector<std::int32_t>(size), .count = vocabulary, .pad = 0};

@@ -20,7 +20,7 @@ struct CompressedTokens {
 };
 
 // Maps each token to itself, with 0 as the pad: for uses that do not depend on the tokenizer. The
-// tokens of a vocabulary beyond every tokenizer's use the last of the list.
+// list has at most 2^20 tokens; later ones are mapped like the last.
 CompressedTokens uncompressed_tokens(std::int64_t vocabulary);
 
 struct EngramLayer {

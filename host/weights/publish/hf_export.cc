@@ -271,7 +271,7 @@ void require_absent(const std::string& to) {
                     {"--to", "must not be empty", {"give the name of a new directory"}});
   if (to == "-")
     throw UserError(ExitCode::usage,
-                    {"--to", "must be a directory, got '-'", {"one of that name is ./-"}});
+                    {"--to", "must be a directory, got '-'", {"a directory of that name is ./-"}});
   std::string name = to;
   while (name.size() > 1 && name.ends_with('/')) name.pop_back();
   std::error_code error;

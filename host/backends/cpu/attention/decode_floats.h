@@ -50,10 +50,6 @@ struct DecodeFloats {
     else
       load(Padded<S, kElements>(p, left).numbers, to);
   }
-  template <bool kWhole>
-  LAMINA_SIMD static void load_values(const S* p, const S*, std::int64_t left, F (&to)[2]) {
-    load<kWhole>(p, left, to);
-  }
 
   // Joins the numbers at even places and those at odd places.
   LAMINA_SIMD static void join_places(F (&x)[kVectors]) {

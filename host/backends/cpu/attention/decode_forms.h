@@ -1,10 +1,10 @@
 // Chooses the operands of the two sums of a decoding step.
 //
 // Operands load a vector of kElements numbers of a key as kVectors operands, with query() for the
-// same numbers of a query; and the numbers of kSlots slots of a value as two operands, with words
-// of the weights of these slots. multiply_add() adds products to a lane of a Sum, add() adds two
-// Sums, floats() converts them; a query, and the weights of a row, have a factor. Internal to each
-// file that includes it.
+// same numbers of a query. Values are two operands of the numbers of one slot, or of the pairs of
+// kSlots = 2, with words of the weights of these slots. multiply_add() adds products to a lane of a
+// Sum, add() adds two Sums, floats() converts them; a query, and the weights of a row, have a
+// factor. Internal to each file that includes it.
 #pragma once
 
 #include "backends/cpu/attention/decode_integers.h"

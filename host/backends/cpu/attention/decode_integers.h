@@ -87,17 +87,6 @@ struct DecodeIntegers {
     else
       to[0] = Register::widened(Padded<Int8, kElements>(p, left).numbers);
   }
-  template <bool kWhole>
-  LAMINA_SIMD static void load_values(const Int8* p, const Int8* partner, std::int64_t left,
-                                      Operand (&to)[2]) {
-    Operand a[kVectors], b[kVectors];
-    load<kWhole>(p, left, a);
-    load<kWhole>(partner, left, b);
-    to[0] = a[0];
-    to[1] = b[0];
-    unpack_pairs(to[0], to[1]);
-  }
-
   LAMINA_SIMD static void multiply_add(Operand a, Operand b, Sum& sum) {
     Register::multiply_add(a, b, sum);
   }
@@ -161,9 +150,7 @@ struct DecodeIntegers {
     V::store(o, V::multiply_add(x, V::set(factor), V::load(o)));
   }
 
-  static void order_sums(float* o, std::int64_t vectors) {
-    for (std::int64_t n = 0; n < vectors; ++n) order_pair_sums<V>(o + n * kElements);
-  }
+  static void order_sums(float* o, std::int64_t vectors) { order_pair_sums<V>(o, vectors); }
 
  private:
   static constexpr float kTiny = 0x1p-110f;  // a smaller maximum may have an infinite inverse

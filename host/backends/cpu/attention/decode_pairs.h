@@ -46,16 +46,6 @@ struct DecodePairs {
     else
       to[0] = load_32(Padded<S, kElements>(p, left).numbers);
   }
-  template <bool kWhole>
-  LAMINA_SIMD static void load_values(const S* p, const S* partner, std::int64_t left, F (&to)[2]) {
-    F a[kVectors], b[kVectors];
-    load<kWhole>(p, left, a);
-    load<kWhole>(partner, left, b);
-    to[0] = a[0];
-    to[1] = b[0];
-    unpack_pairs(to[0], to[1]);
-  }
-
   LAMINA_SIMD static void multiply_add(F a, F b, F& sum) { sum = dot_pairs(sum, a, b); }
   LAMINA_SIMD static F add(F a, F b) { return a + b; }
   LAMINA_SIMD static F floats(F sums) { return sums; }
@@ -82,9 +72,7 @@ struct DecodePairs {
   LAMINA_SIMD static F first(const float* o) { return V::load(o); }
   LAMINA_SIMD static void store(float* o, F sum, float) { V::store(o, sum); }
 
-  static void order_sums(float* o, std::int64_t vectors) {
-    for (std::int64_t n = 0; n < vectors; ++n) order_pair_sums<V>(o + n * kElements);
-  }
+  static void order_sums(float* o, std::int64_t vectors) { order_pair_sums<V>(o, vectors); }
 };
 
 #endif

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "backends/cpu/attention/decode_scores.h"
+#include "backends/cpu/attention/slot_pairs.h"
 
 namespace lamina::cpu {
 namespace {
@@ -43,6 +44,22 @@ struct DecodeSums : Operands {
     const std::int64_t read = (block.end - block.begin) * dim * kElementBytes;
     for (std::int64_t at = read; at < block.ahead_bytes; at += 64)
       __builtin_prefetch(block.ahead + at, 0, 2);
+  }
+
+  // Loads a vector of the numbers of a slot, or pairs of the numbers of two slots.
+  template <bool kWhole>
+  LAMINA_SIMD static void load_values(const S* value, [[maybe_unused]] const S* partner,
+                                      std::int64_t left, typename Operands::Operand (&to)[2]) {
+    if constexpr (Operands::kSlots == 1) {
+      Operands::template load<kWhole>(value, left, to);
+    } else {
+      typename Operands::Operand a[1], b[1];
+      Operands::template load<kWhole>(value, left, a);
+      Operands::template load<kWhole>(partner, left, b);
+      to[0] = a[0];
+      to[1] = b[0];
+      unpack_pairs(to[0], to[1]);
+    }
   }
 
   // Adds to R rows from `first` on, kParts times kElements dims at a time; returns R.
@@ -85,8 +102,7 @@ struct DecodeSums : Operands {
 #pragma GCC unroll 4
       for (int part = 0; part < kParts; ++part) {
         Operand number[2];
-        Operands::template load_values<kWhole>(value + part * kElements, partner + part * kElements,
-                                               left, number);
+        load_values<kWhole>(value + part * kElements, partner + part * kElements, left, number);
 #pragma GCC unroll 8
         for (int i = 0; i < 2 * R; ++i)
           Operands::multiply_add(weight[i % R], number[i / R], sum[2 * R * part + i]);

@@ -119,8 +119,7 @@ struct LatentRows {
 
   // Brings the sums of add_pairs() into the order of the columns.
   static void order_sums(float* sums, std::int64_t width) {
-    if constexpr (kPairs)
-      for (std::int64_t i = 0; i < width; i += kElements) order_pair_sums<V>(sums + i);
+    if constexpr (kPairs) order_pair_sums<V>(sums, width / kElements);
   }
 };
 

@@ -30,19 +30,21 @@ LAMINA_SIMD void unpack_pairs(__m512& a, __m512& b) {
 }
 #endif
 
-// Restores the order of 2 L sums of such pairs.
+// Restores the order of the sums of such pairs, 2 L of them for each vector of elements.
 template <class V>
-LAMINA_SIMD void order_pair_sums(float* sums) {
+void order_pair_sums(float* sums, std::int64_t vectors) {
   constexpr int L = V::kLanes;
-  const typename V::F low = V::load(sums), high = V::load(sums + L);
-  const auto store = [&]<int kFirst>(std::integral_constant<int, kFirst>) {
-    V::store(sums + kFirst, V::template shuffle<[](int lane) {
-               const int i = kFirst + lane;
-               return i / 8 * 4 + i % 4 + i % 8 / 4 * L;
-             }>(low, high));
-  };
-  store(std::integral_constant<int, 0>());
-  store(std::integral_constant<int, L>());
+  for (std::int64_t n = 0; n < vectors; ++n, sums += 2 * L) {
+    const typename V::F low = V::load(sums), high = V::load(sums + L);
+    const auto store = [&]<int kFirst>(std::integral_constant<int, kFirst>) {
+      V::store(sums + kFirst, V::template shuffle<[](int lane) {
+                 const int i = kFirst + lane;
+                 return i / 8 * 4 + i % 4 + i % 8 / 4 * L;
+               }>(low, high));
+    };
+    store(std::integral_constant<int, 0>());
+    store(std::integral_constant<int, L>());
+  }
 }
 
 }  // namespace
