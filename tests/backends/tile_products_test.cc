@@ -84,19 +84,22 @@ struct Product {
     return c;
   }
   std::vector<std::byte> run() const { return run(spec.m); }
-  // The sums by tiles of 16 x 16, piece by piece, and the bias.
+  // The sum by tiles of 16 x 16, piece by piece, and the bias.
+  float by_definition(std::int64_t i, std::int64_t j) const {
+    float sum = 0;
+    for (std::int64_t piece = 0; piece < spec.k; piece += kUnitDepth) {
+      float parts[2] = {};
+      for (std::int64_t k = piece; k < std::min(piece + kUnitDepth, spec.k); ++k)
+        parts[k % 2] = amx_multiply_add(a_at(i, k), b_at(k, j), parts[k % 2]);
+      sum = sum + (parts[0] + parts[1]);
+    }
+    return sum + bias[static_cast<std::size_t>(j)];
+  }
   std::vector<std::byte> by_definition() const {
     std::vector<std::byte> out;
     for (std::int64_t i = 0; i < spec.m; ++i)
       for (std::int64_t j = 0; j < spec.n; ++j) {
-        float sum = 0;
-        for (std::int64_t piece = 0; piece < spec.k; piece += kUnitDepth) {
-          float parts[2] = {};
-          for (std::int64_t k = piece; k < std::min(piece + kUnitDepth, spec.k); ++k)
-            parts[k % 2] = amx_multiply_add(a_at(i, k), b_at(k, j), parts[k % 2]);
-          sum = sum + (parts[0] + parts[1]);
-        }
-        sum += bias[static_cast<std::size_t>(j)];
+        const float sum = by_definition(i, j);
         const bfloat16 rounded = to_bfloat16(sum);
         const auto* bytes = spec.out == DType::f32 ? reinterpret_cast<const std::byte*>(&sum)
                                                    : reinterpret_cast<const std::byte*>(&rounded);
@@ -139,6 +142,31 @@ TEST(TileUnitGemm, HasTheBitsOfTheDefinitionForEveryLayoutAndIsa) {
             }
     }
   });
+}
+
+// Rows in several parts, tasks of several panels, a last task of one, and blocks of blocks of k.
+TEST(TileUnitGemm, LargeProductsHaveTheBitsOfTheDefinition) {
+  set_threads(2, false);
+  for (const TileUnit unit : {TileUnit::emulated, TileUnit::amx}) {
+    if (unit == TileUnit::amx && !has_matrix_unit()) continue;  // too slow by an emulator
+    const ScopedTileUnit scoped(unit);
+    for (const bool transposed : {false, true}) {
+      const Product p({.m = 1060,
+                       .n = 545,
+                       .k = 1100,
+                       .out = DType::f32,
+                       .a_transposed = transposed,
+                       .b_transposed = !transposed});
+      const std::vector<std::byte> c = p.run();
+      std::mt19937 random(7);
+      for (int sample = 0; sample < 2000; ++sample) {
+        const std::int64_t i = random() % 1060, j = random() % 545;
+        float got;
+        std::memcpy(&got, c.data() + (i * 545 + j) * 4, sizeof got);
+        ASSERT_EQ(got, p.by_definition(i, j)) << i << ", " << j;
+      }
+    }
+  }
 }
 
 // One row (decoding), a few (batches) and many (prompts).

@@ -36,6 +36,10 @@ struct AmxTiles {
     asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(step), "i"(t) : "memory");
   }
   template <int t>
+  static void load_past_l1(const void* from, std::int64_t step) {
+    asm volatile("tileloaddt1 (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(step), "i"(t) : "memory");
+  }
+  template <int t>
   static void store(void* to, std::int64_t step) {
     asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(step), "i"(t) : "memory");
   }

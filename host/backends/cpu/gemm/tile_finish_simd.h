@@ -69,13 +69,16 @@ void finish_block(const TileArguments& t, const float* sums, std::int64_t ld, st
 }
 
 // Adds the bias and the values of C to sums[rows][ld], and rounds them into C from [row, column]
-// on.
+// on. After the last one, end_finishes(t) makes C visible to other threads.
 void finish(const TileArguments& t, const float* sums, std::int64_t ld, std::int64_t row,
             std::int64_t rows, std::int64_t column, std::int64_t columns) {
   const auto finish_as =
       t.bf16_out ? (t.bf16_bias ? finish_block<bfloat16, bfloat16> : finish_block<bfloat16, float>)
                  : (t.bf16_bias ? finish_block<float, bfloat16> : finish_block<float, float>);
   finish_as(t, sums, ld, row, rows, column, columns);
+}
+
+inline void end_finishes(const TileArguments& t) {
   if (t.past_caches) end_stores_past_caches();
 }
 

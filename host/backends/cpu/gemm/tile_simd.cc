@@ -87,6 +87,7 @@ void multiply(const TileArguments& t) {
       if (t.sums) sums += (past - first) * kSumsOfPanels;
     }
   }
+  end_finishes(t);
 }
 
 template <class Format>
@@ -114,6 +115,7 @@ constexpr TileProduct product(std::string_view name) {
           scratch_bytes<Format>,
           kRows,
           kWidth,
+          {},
           name};
 }
 

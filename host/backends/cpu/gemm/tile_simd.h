@@ -51,6 +51,14 @@ struct TileArguments {
 // Number of adjacent rows in a packed A.
 inline constexpr std::int64_t kPackedRows = 16;
 
+// How a large product is divided so that its parts stay in caches.
+struct TileDivision {
+  std::int64_t max_depth = 4096;             // of a block of k
+  std::int64_t max_rows = 0, max_bytes = 0;  // of A in a task, if 0 as leaves work for all threads
+  std::int64_t max_panels = 1;               // of B in a task
+  bool packs_a = false;                      // also where multiply() could read A as it is
+};
+
 struct TileProduct {
   void (*multiply)(const TileArguments&) = nullptr;
   // Packs A to packed_a_bytes(m, k) bytes at `packed`, 64-byte aligned. Packed rows from i on, a
@@ -61,7 +69,8 @@ struct TileProduct {
   std::size_t (*packed_a_bytes)(std::int64_t m, std::int64_t k) = nullptr;
   std::size_t (*scratch_bytes)(std::int64_t k) = nullptr;
   std::int64_t panel_rows = 0, panel_columns = 0;  // that are multiplied at once
-  std::string_view name;                           // for `lamina explain`
+  TileDivision division = {};
+  std::string_view name;  // for `lamina explain`
 
   std::int64_t num_sums(std::int64_t m, std::int64_t n) const {
     return round_up(m, panel_rows) * round_up(n, panel_columns);

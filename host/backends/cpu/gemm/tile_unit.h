@@ -5,6 +5,7 @@
 //   configure(shapes)                    sets the shapes of all tiles, and all values to 0
 //   release()                            ends the use of tiles
 //   zero<t>(), load<t>(p, step), store<t>(p, step)     rows are `step` bytes apart in memory
+//   load_past_l1<t>(p, step)             as load, for numbers that need not stay in L1
 //   multiply_bf16<c, a, b>()             c[f32] += a b, pairs of bf16
 //   multiply_int8<c, a, b, Signs::xy>()  c[i32] += a b, groups of four; x, y: signs of a, b
 // A row of a tile has up to 64 bytes. Row p of b contains step p of the sum: the pair (or four) of

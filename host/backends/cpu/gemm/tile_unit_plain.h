@@ -112,6 +112,10 @@ struct PlainTiles {
     });
   }
   template <int t>
+  static void load_past_l1(const void* from, std::int64_t step) {
+    load<t>(from, step);
+  }
+  template <int t>
   static void store(void* to, std::int64_t step) {
     each_row(t, [&](int row, std::size_t bytes) {
       std::memcpy(static_cast<std::byte*>(to) + row * step, state().tiles[t].words[row], bytes);

@@ -4,6 +4,10 @@
 // 32 columns of B are packed as words of pairs: two tiles side by side. They are multiplied with 32
 // rows of A at a time, which are read in place or from a copy whose rows are whole tiles. A sum
 // over k is divided into pieces of kUnitDepth from 0 on, so that its chain depends on k alone.
+//
+// Two operands from L2 cannot keep the unit busy. So some rows meet one block of k of a panel after
+// the other, whose words of B stay in L1; rows of A are loaded past L1, and sums wait in L2. The
+// next block is packed between the products of this one, because the unit works meanwhile.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +16,7 @@
 #include "backends/cpu/gemm/tile_finish_simd.h"
 #include "backends/cpu/gemm/tile_pack_simd.h"
 #include "backends/cpu/gemm/tile_unit.h"
+#include "core/round_up.h"
 
 namespace lamina::cpu {
 namespace {
@@ -32,35 +37,77 @@ inline std::size_t unit_packed_a_bytes(std::int64_t m, std::int64_t k) {
   return sizeof(std::uint16_t) *
          static_cast<std::size_t>(round_up(m, std::int64_t{kUnitRows}) * unit_row(k));
 }
-inline std::size_t unit_scratch_bytes(std::int64_t k) {
-  return sizeof(Word) *
-         static_cast<std::size_t>(panel_stride<kUnitColumns>(unit_pieces(k) * kUnitWords));
+
+// Pieces of k in a block: their words of B and those of the next block fit into L1.
+constexpr std::int64_t kBlockPieces = 8;
+constexpr std::int64_t kBlockWords = kBlockPieces * kUnitWords * kUnitColumns;
+// Rows of A that meet all panels before the next rows: they stay in L2, as do their sums.
+constexpr std::int64_t kRowsAtOnce = 512;
+
+// Two blocks of B, and sums of a panel.
+inline std::size_t unit_scratch_bytes(std::int64_t) {
+  return sizeof(Word) * std::size_t{2 * kBlockWords} +
+         sizeof(float) * std::size_t{kRowsAtOnce * kUnitColumns};
+}
+
+// Packs kWordLanes rows of A that are neighbours in memory, from `from` on, with k down columns.
+inline void unit_pack_across(const std::uint16_t* from, std::int64_t k_stride, std::int64_t k,
+                             std::int64_t ld, std::uint16_t* to) {
+  constexpr std::int64_t kDepth = 2 * kWordLanes;
+  for (std::int64_t first = 0; first < k; first += kDepth) {
+    Native::F words[kWordLanes] = {};
+    const std::int64_t count = std::min(kDepth, k - first);
+    for (std::int64_t at = 0; at < count; at += 2) {
+      const std::uint16_t* step = from + (first + at) * k_stride;
+      words[at / 2] = PairWords::across(step, at + 1 < count ? step + k_stride : nullptr);
+    }
+    Native::transpose(words);
+    for (int r = 0; r < kWordLanes; ++r) Native::store(to + r * ld + first, words[r]);
+  }
 }
 
 inline void unit_pack_a(const TileOperand& a, std::int64_t m, std::int64_t k, void* packed) {
   const std::int64_t ld = unit_row(k), depth = unit_pieces(k) * kUnitDepth;
   const auto* from = static_cast<const std::uint16_t*>(a.data);
   auto* to = static_cast<std::uint16_t*>(packed);
-  if (a.k_stride == 1) {
-    for (std::int64_t i = 0; i < m; ++i)
-      std::memcpy(to + i * ld, from + i * a.stride, static_cast<std::size_t>(k) * sizeof *to);
-  } else {
-    constexpr std::int64_t kBlock = 32;  // of rows and of k, whose lines stay in L1
-    for (std::int64_t row = 0; row < m; row += kBlock)
-      for (std::int64_t first = 0; first < k; first += kBlock)
-        for (std::int64_t i = row; i < std::min(row + kBlock, m); ++i)
-          for (std::int64_t at = first; at < std::min(first + kBlock, k); ++at)
-            to[i * ld + at] = from[i * a.stride + at * a.k_stride];
+  std::int64_t i = 0;
+  if (a.k_stride != 1)
+    for (; i + kWordLanes <= m; i += kWordLanes)
+      unit_pack_across(from + i, a.k_stride, k, ld, to + i * ld);
+  for (; i < m; ++i) {
+    const std::uint16_t* row = from + i * a.stride;
+    if (a.k_stride == 1)
+      std::memcpy(to + i * ld, row, static_cast<std::size_t>(k) * sizeof *to);
+    else
+      for (std::int64_t at = 0; at < k; ++at) to[i * ld + at] = row[at * a.k_stride];
   }
-  for (std::int64_t i = 0; i < m; ++i) std::fill(to + i * ld + k, to + i * ld + depth, 0);
+  for (i = 0; i < m; ++i) std::fill(to + i * ld + k, to + i * ld + depth, 0);
 }
 
-// Packs columns as pack() does, and sets the words of the last piece after k to 0.
-inline void unit_pack_b(const TileOperand& b, std::int64_t columns, std::int64_t k, Word* panel) {
-  pack<PairWords, kUnitColumns>(b, columns, k, panel);
-  std::fill(panel + words_of<PairWords>(k) * kUnitColumns,
-            panel + unit_pieces(k) * kUnitWords * kUnitColumns, 0);
-}
+// One block of k of a panel: up to 32 columns of B.
+struct UnitBlock {
+  TileOperand b;
+  std::int64_t columns = 0, k = 0, pieces = 0;
+
+  // Packs pieces [first, past), with zeros after the last k.
+  void pack(std::int64_t first, std::int64_t past, Word* words) const {
+    if (first >= past) return;
+    Word* to = words + first * kUnitWords * kUnitColumns;
+    const std::int64_t depth = std::min(past * kUnitDepth, k) - first * kUnitDepth;
+    lamina::cpu::pack<PairWords, kUnitColumns>(b.from(0, first * kUnitDepth, sizeof(std::uint16_t)),
+                                               columns, depth, to);
+    std::fill(to + words_of<PairWords>(depth) * kUnitColumns,
+              words + past * kUnitWords * kUnitColumns, 0);
+  }
+};
+
+// Parts of A leave room in 2 MiB of L2 for sums and for what passes through it. A is packed because
+// rows that are a power of two apart compete for places.
+constexpr TileDivision kUnitDivision = {.max_depth = 1024,
+                                        .max_rows = kRowsAtOnce,
+                                        .max_bytes = 768 << 10,
+                                        .max_panels = 8,
+                                        .packs_a = true};
 
 struct UnitRows {
   const std::uint16_t* data;
@@ -72,44 +119,52 @@ inline UnitRows unit_rows_at(const TileArguments& t, std::int64_t row) {
   return {static_cast<const std::uint16_t*>(data) + row * ld, ld};
 }
 
-// sums[2][16][32] (+)= up to 32 rows of A times a panel of B. kTwo: there are more than 16 rows.
+// to[2][16][32] = sums (null: 0) + up to 32 rows of A times words of B. kTwo: there are more than
+// 16 rows.
 template <class Unit, bool kTwo>
-void unit_multiply(const UnitRows& a, const Word* panel, std::int64_t pieces, bool add,
-                   float* sums) {
+void unit_multiply(const UnitRows& a, const Word* b, std::int64_t pieces, const float* sums,
+                   float* to) {
   constexpr std::int64_t kStep = kUnitColumns * 4, kHalf = kUnitColumns / 2;
-  Unit::template zero<0>();
-  Unit::template zero<1>();
-  if constexpr (kTwo) {
-    Unit::template zero<2>();
-    Unit::template zero<3>();
-  }
-  if (add) {
+  if (sums) {
     Unit::template load<0>(sums, kStep);
     Unit::template load<1>(sums + kHalf, kStep);
     if constexpr (kTwo) {
       Unit::template load<2>(sums + kUnitSums, kStep);
       Unit::template load<3>(sums + kUnitSums + kHalf, kStep);
     }
+  } else {
+    Unit::template zero<0>();
+    Unit::template zero<1>();
+    if constexpr (kTwo) {
+      Unit::template zero<2>();
+      Unit::template zero<3>();
+    }
   }
-  for (std::int64_t piece = 0; piece < pieces; ++piece) {
+  const auto add_piece = [&](std::int64_t piece) __attribute__((always_inline)) {
     const std::uint16_t* rows = a.data + piece * kUnitDepth;
-    const Word* columns = panel + piece * kUnitWords * kUnitColumns;
-    Unit::template load<4>(rows, a.ld * 2);
+    const Word* columns = b + piece * kUnitWords * kUnitColumns;
+    Unit::template load_past_l1<4>(rows, a.ld * 2);
     Unit::template load<6>(columns, kStep);
     Unit::template multiply_bf16<0, 4, 6>();
     Unit::template load<7>(columns + kHalf, kStep);
     Unit::template multiply_bf16<1, 4, 7>();
     if constexpr (kTwo) {
-      Unit::template load<5>(rows + kUnitRows * a.ld, a.ld * 2);
+      Unit::template load_past_l1<5>(rows + kUnitRows * a.ld, a.ld * 2);
       Unit::template multiply_bf16<2, 5, 6>();
       Unit::template multiply_bf16<3, 5, 7>();
     }
+  };
+  if (pieces == kBlockPieces) {
+#pragma GCC unroll 8
+    for (std::int64_t piece = 0; piece < kBlockPieces; ++piece) add_piece(piece);
+  } else {
+    for (std::int64_t piece = 0; piece < pieces; ++piece) add_piece(piece);
   }
-  Unit::template store<0>(sums, kStep);
-  Unit::template store<1>(sums + kHalf, kStep);
+  Unit::template store<0>(to, kStep);
+  Unit::template store<1>(to + kHalf, kStep);
   if constexpr (kTwo) {
-    Unit::template store<2>(sums + kUnitSums, kStep);
-    Unit::template store<3>(sums + kUnitSums + kHalf, kStep);
+    Unit::template store<2>(to + kUnitSums, kStep);
+    Unit::template store<3>(to + kUnitSums + kHalf, kStep);
   }
 }
 
@@ -121,45 +176,98 @@ inline TileShapes unit_shapes(std::int64_t rows) {
 }
 
 template <class Unit>
-void unit_product(const TileArguments& t) {
-  alignas(64) float own_sums[2 * kUnitSums];
-  auto* panel = reinterpret_cast<Word*>(t.scratch);
-  const std::int64_t pieces = unit_pieces(t.k);
-  float* sums = t.sums;
-  std::int64_t configured = 0;
-  for (std::int64_t column = 0; column < t.n; column += kUnitColumns) {
-    const std::int64_t columns = std::min<std::int64_t>(kUnitColumns, t.n - column);
-    unit_pack_b(t.b.from(column, 0, sizeof(std::uint16_t)), columns, t.k, panel);
-    const std::int64_t next = column + kUnitColumns;
-    Fetch fetch = Fetch::of<std::uint16_t>(
-        t.b.from(next, 0, sizeof(std::uint16_t)),
-        std::clamp<std::int64_t>(t.n + t.following_columns - next, 0, kUnitColumns), t.k,
-        divide_up(t.m, std::int64_t{2 * kUnitRows}));
-    for (std::int64_t row = 0; row < t.m; row += 2 * kUnitRows) {
-      fetch.step();
-      const std::int64_t rows = std::min<std::int64_t>(2 * kUnitRows, t.m - row);
-      if (rows != configured) Unit::configure(unit_shapes(rows));
-      configured = rows;
-      float* to = t.sums ? sums : own_sums;
-      const auto multiply =
-          rows > kUnitRows ? unit_multiply<Unit, true> : unit_multiply<Unit, false>;
-      multiply(unit_rows_at(t, row), panel, pieces, !t.is_first, to);
-      for (std::int64_t part = 0; part < rows; part += kUnitRows) {
-        if (t.is_last)
-          finish(t, to, kUnitColumns, row + part, std::min<std::int64_t>(kUnitRows, rows - part),
-                 column, columns);
-        to += kUnitSums;
-        if (t.sums) sums += kUnitSums;
-      }
+class UnitProduct {
+ public:
+  explicit UnitProduct(const TileArguments& t)
+      : t_(t),
+        pieces_(unit_pieces(t.k)),
+        blocks_(std::max<std::int64_t>(1, divide_up(pieces_, kBlockPieces))),
+        panels_(divide_up(t.n, std::int64_t{kUnitColumns})) {}
+  ~UnitProduct() {
+    if (configured_rows_ > 0) Unit::release();
+  }
+  UnitProduct(const UnitProduct&) = delete;
+  UnitProduct& operator=(const UnitProduct&) = delete;
+
+  // Multiplies rows [begin, past) with all panels, block by block.
+  void run(std::int64_t begin, std::int64_t past) {
+    const std::int64_t last = panels_ * blocks_ - 1;
+    UnitBlock block = block_at(0);
+    block.pack(0, block.pieces, words_of_block(0));
+    for (std::int64_t index = 0; index <= last; ++index) {
+      const UnitBlock next = index < last ? block_at(index + 1) : UnitBlock{};
+      run_block(index, block, next, begin, past);
+      block = next;
     }
   }
-  if (configured > 0) Unit::release();
+
+ private:
+  Word* words_of_block(std::int64_t index) const {
+    return reinterpret_cast<Word*>(t_.scratch) + index % 2 * kBlockWords;
+  }
+
+  UnitBlock block_at(std::int64_t index) const {
+    const std::int64_t column = index / blocks_ * kUnitColumns;
+    const std::int64_t piece = index % blocks_ * kBlockPieces, k = piece * kUnitDepth;
+    return {.b = t_.b.from(column, k, sizeof(std::uint16_t)),
+            .columns = std::min<std::int64_t>(kUnitColumns, t_.n - column),
+            .k = t_.k - k,
+            .pieces = std::min(kBlockPieces, pieces_ - piece)};
+  }
+
+  // Returns where the sums of a panel are between blocks, from row `begin` on.
+  float* sums_of(std::int64_t panel, std::int64_t begin) const {
+    if (!t_.sums) return reinterpret_cast<float*>(words_of_block(0) + 2 * kBlockWords);
+    return t_.sums + (panel * round_up(t_.m, std::int64_t{kUnitRows}) + begin) * kUnitColumns;
+  }
+
+  // Multiplies the rows with a block, and packs the next one.
+  void run_block(std::int64_t index, const UnitBlock& block, const UnitBlock& next,
+                 std::int64_t begin, std::int64_t past) {
+    const std::int64_t panel = index / blocks_, depth = index % blocks_;
+    const bool add = depth > 0 || !t_.is_first, last = depth + 1 == blocks_ && t_.is_last;
+    float* sums = sums_of(panel, begin);
+    std::int64_t packed = 0;
+    alignas(64) float finished[2 * kUnitSums];
+    for (std::int64_t row = begin; row < past; row += 2 * kUnitRows, sums += 2 * kUnitSums) {
+      const std::int64_t rows = std::min<std::int64_t>(2 * kUnitRows, past - row);
+      configure(rows);
+      UnitRows a = unit_rows_at(t_, row);
+      a.data += depth * kBlockPieces * kUnitDepth;
+      const auto multiply =
+          rows > kUnitRows ? unit_multiply<Unit, true> : unit_multiply<Unit, false>;
+      multiply(a, words_of_block(index), block.pieces, add ? sums : nullptr,
+               last ? finished : sums);
+      if (last) finish(t_, finished, kUnitColumns, row, rows, panel * kUnitColumns, block.columns);
+      const std::int64_t until = next.pieces * (row + rows - begin) / (past - begin);
+      next.pack(packed, until, words_of_block(index + 1));
+      packed = until;
+    }
+  }
+
+  void configure(std::int64_t rows) {
+    if (rows != configured_rows_) Unit::configure(unit_shapes(rows));
+    configured_rows_ = rows;
+  }
+
+  const TileArguments& t_;
+  std::int64_t pieces_, blocks_, panels_;
+  std::int64_t configured_rows_ = 0;
+};
+
+template <class Unit>
+void unit_product(const TileArguments& t) {
+  UnitProduct<Unit> product(t);
+  for (std::int64_t row = 0; row < t.m; row += kRowsAtOnce)
+    product.run(row, std::min(row + kRowsAtOnce, t.m));
+  end_finishes(t);
 }
 
 template <class Unit>
 constexpr TileProduct unit_tile_product(std::string_view name) {
-  return {unit_product<Unit>, unit_pack_a, unit_takes_as_it_is, unit_packed_a_bytes,
-          unit_scratch_bytes, kUnitRows,   kUnitColumns,        name};
+  return {unit_product<Unit>,  unit_pack_a,        unit_takes_as_it_is,
+          unit_packed_a_bytes, unit_scratch_bytes, kUnitRows,
+          kUnitColumns,        kUnitDivision,      name};
 }
 
 }  // namespace

@@ -41,35 +41,32 @@ std::int64_t rows_at_once(const GemmSpec& s, const DepthBlocks& blocks) {
 }
 
 // Computes blocks of rows and of k one after the other; in each, threads pack panels of B and
-// multiply them with all rows. Only shapes decide, so that the bits are the same for any pool.
+// multiply them with all rows. The division changes no bits.
 class TiledGemm final : public Gemm {
  public:
   explicit TiledGemm(const GemmSpec& s)
       : spec_(s),
         product_(best_tile_product(s.in)),
-        blocks_(s.k),
+        blocks_(s.k, product_.division.max_depth),
         rows_(rows_at_once(s, blocks_)),
-        panels_(divide_up(s.n, product_.panel_columns)),
         num_threads_(num_threads()) {
-    // Divides the rows into several parts if there are few panels, so that all threads have work.
-    constexpr std::int64_t kMinUnits = 16, kMinRows = 64;
-    const std::int64_t parts =
-        std::clamp<std::int64_t>(divide_up(kMinUnits, panels_), 1, divide_up(rows_, kMinRows));
-    part_rows_ = round_up(divide_up(rows_, parts), kPackedRows);
+    const std::int64_t panels = divide_up(s.n, product_.panel_columns), parts = num_parts(panels);
+    part_rows_ = round_up(divide_up(rows_, parts), 2 * kPackedRows);
     parts_ = divide_up(rows_, part_rows_);
+    task_columns_ = product_.panel_columns * task_panels(panels);
+    tasks_ = divide_up(s.n, task_columns_);
     a_ = {nullptr, s.a_transposed ? 1 : s.lda, s.a_transposed ? s.lda : 1};
     b_ = {nullptr, s.b_transposed ? s.ldb : 1, s.b_transposed ? 1 : s.ldb};
     for (std::int64_t block : {std::int64_t{0}, blocks_.count - 1})
       if (!takes_as_it_is(block))
         packed_bytes_ = std::max(packed_bytes_,
                                  aligned(product_.packed_a_bytes(rows_, blocks_.depth_of(block))));
-    sums_bytes_ = sums_bytes(product_, part_rows_ * parts_, s.n, blocks_);
+    sums_bytes_ = sums_bytes(product_, part_rows_ * parts_, task_columns_ * tasks_, blocks_);
     scratch_bytes_ = aligned(product_.scratch_bytes(blocks_.depth));
     if (s.b_stored) {
       stored_.emplace(*s.b_stored, s.k, s.in);
       const std::int64_t depth = std::min(s.k, blocks_.depth + 2 * s.b_stored->num_values);
-      widened_bytes_ =
-          aligned(static_cast<std::size_t>(product_.panel_columns * depth * size_bytes(s.in)));
+      widened_bytes_ = aligned(static_cast<std::size_t>(task_columns_ * depth * size_bytes(s.in)));
       scratch_bytes_ += widened_bytes_;
     }
   }
@@ -102,8 +99,28 @@ class TiledGemm final : public Gemm {
   std::string_view kernel() const override { return product_.name; }
 
  private:
+  // Returns the number of parts of the rows. More than one if there are few panels, so that all
+  // threads have work.
+  std::int64_t num_parts(std::int64_t panels) const {
+    constexpr std::int64_t kMinUnits = 16, kMinRows = 64;
+    const TileDivision& division = product_.division;
+    if (division.max_rows == 0)
+      return std::clamp<std::int64_t>(divide_up(kMinUnits, panels), 1, divide_up(rows_, kMinRows));
+    return std::max(divide_up(rows_, division.max_rows),
+                    divide_up(rows_ * blocks_.depth * size_bytes(spec_.in), division.max_bytes));
+  }
+
+  // Returns the number of panels of a task. Several share what a task does once, if all threads
+  // still have several tasks.
+  std::int64_t task_panels(std::int64_t panels) const {
+    constexpr std::int64_t kTasksPerThread = 4;
+    if (spec_.b_stored) return 1;
+    return std::clamp<std::int64_t>(panels * parts_ / (kTasksPerThread * num_threads_), 1,
+                                    product_.division.max_panels);
+  }
+
   bool takes_as_it_is(std::int64_t block) const {
-    return product_.takes_as_it_is(a_, blocks_.depth_of(block));
+    return !product_.division.packs_a && product_.takes_as_it_is(a_, blocks_.depth_of(block));
   }
 
   // True if C is stored past the caches: else each line is read before it is written.
@@ -144,15 +161,14 @@ class TiledGemm final : public Gemm {
     const bool is_packed = !takes_as_it_is(index);
     if (is_packed) pack_a(block, workspace);
     // One thread computes neighbouring panels: while one is multiplied, the next is fetched.
-    parallel_tasks(divide_up(block.m, part_rows_) * panels_, [&](std::int64_t task, int thread) {
-      const std::int64_t row = task / panels_ * part_rows_;
-      const std::int64_t column = task % panels_ * product_.panel_columns;
+    parallel_tasks(divide_up(block.m, part_rows_) * tasks_, [&](std::int64_t task, int thread) {
+      const std::int64_t row = task / tasks_ * part_rows_;
+      const std::int64_t column = task % tasks_ * task_columns_;
       TileArguments t = part(block, row, std::min(part_rows_, block.m - row), column,
-                             std::min(product_.panel_columns, spec_.n - column));
+                             std::min(task_columns_, spec_.n - column));
       t.following_columns = spec_.n - column - t.n;
       if (is_packed) t.packed_a = workspace + product_.packed_a_bytes(row, block.k);
-      if (blocks_.count > 1)
-        t.sums = sums + task * product_.num_sums(part_rows_, product_.panel_columns);
+      if (blocks_.count > 1) t.sums = sums + task * product_.num_sums(part_rows_, task_columns_);
       t.scratch = scratch + scratch_bytes_ * static_cast<std::size_t>(thread);
       if (stored_) {
         t.b = widened(b, column, t.n, index, t.scratch);
@@ -176,9 +192,10 @@ class TiledGemm final : public Gemm {
   GemmSpec spec_;
   const TileProduct& product_;
   DepthBlocks blocks_;
-  std::int64_t rows_, panels_;
+  std::int64_t rows_;
   int num_threads_;
   std::int64_t part_rows_ = 0, parts_ = 0;
+  std::int64_t task_columns_ = 0, tasks_ = 0;  // of a part of the rows
   TileOperand a_, b_;
   std::size_t packed_bytes_ = 0, sums_bytes_ = 0, scratch_bytes_ = 0;
   std::optional<StoredRows> stored_;  // of B

@@ -18,9 +18,9 @@ struct DepthBlocks {
   // Deep enough that sums are rarely stored, shallow enough that a panel stays in the caches.
   static constexpr std::int64_t kMaxDepth = 4096;
 
-  explicit DepthBlocks(std::int64_t k)
+  explicit DepthBlocks(std::int64_t k, std::int64_t max_depth = kMaxDepth)
       : total(k),
-        count(k > kMaxDepth ? divide_up(k, kMaxDepth) : 1),
+        count(k > max_depth ? divide_up(k, max_depth) : 1),
         depth(round_up(divide_up(k, count), kUnitDepth)) {}
   std::int64_t first(std::int64_t block) const { return block * depth; }
   std::int64_t depth_of(std::int64_t block) const { return std::min(depth, total - first(block)); }
