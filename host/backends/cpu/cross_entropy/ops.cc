@@ -10,6 +10,7 @@
 #include "backends/cpu/threads/scratch.h"
 #include "backends/cpu/threads/threads.h"
 #include "core/float16.h"
+#include "core/round_up.h"
 
 namespace lamina::cpu {
 namespace {
@@ -218,11 +219,11 @@ namespace in = operand::cross_entropy_grad;
 constexpr std::size_t kDx = 3, kDw = 4, kDbias = 5;
 
 // Returns the rows of a block: blocks of equal size, multiples of 16, as tall as the memory allows.
-// Every block reads all of w twice and adds to all of dw, so logits may use as much memory as dw,
+// Every block reads all of w twice and adds to all of dw, so logits may use twice the memory of dw,
 // within bounds.
 std::int64_t block_rows(std::int64_t rows, std::int64_t width, std::int64_t vocabulary) {
   constexpr std::int64_t kMinBytes = std::int64_t{128} << 20, kMaxBytes = kMinBytes * 4;
-  const std::int64_t bytes = std::clamp(vocabulary * width * 4, kMinBytes, kMaxBytes);
+  const std::int64_t bytes = std::clamp(2 * vocabulary * width * 4, kMinBytes, kMaxBytes);
   const std::int64_t max_rows = std::max<std::int64_t>(16, bytes / (vocabulary * 4 + 1) / 16 * 16);
   const std::int64_t blocks = std::max<std::int64_t>(1, divide_up(rows, max_rows));
   return std::min(rows, round_up(divide_up(rows, blocks), 16));
@@ -238,7 +239,8 @@ class CrossEntropyGradKernel final : public Kernel {
         soft_cap_(static_cast<float>(n.f("soft_cap"))),
         logit_scale_(static_cast<float>(n.f("logit_scale"))),
         block_(block_rows(rows_, width_, vocabulary_)),
-        gradient_stride_(dtype_ == DType::f32 ? vocabulary_ : 2 * vocabulary_),
+        logits_stride_(round_up(vocabulary_, kLineFloats)),
+        gradient_stride_(dtype_ == DType::f32 ? logits_stride_ : 2 * logits_stride_),
         state_(block_) {
     if (rows_ == 0 || vocabulary_ == 0) return;
     make_products(0, block_, n.type(1).storage);
@@ -284,6 +286,8 @@ class CrossEntropyGradKernel final : public Kernel {
                                   .k = width_,
                                   .in = dtype_,
                                   .out = DType::f32,
+                                  .ldc = logits_stride_,
+                                  .is_read_late = true,  // a block exceeds the caches
                                   .bias = {},
                                   .b_stored = stored});
     p.dx = make_checked_gemm({.m = m,
@@ -325,7 +329,7 @@ class CrossEntropyGradKernel final : public Kernel {
     p.logits->run(x, w, nullptr, logits, gemm_workspace);
     const CrossEntropyTile tile{.logits = logits,
                                 .dtype = DType::f32,
-                                .row_stride = vocabulary_,
+                                .row_stride = logits_stride_,
                                 .first_column = 0,
                                 .num_columns = vocabulary_,
                                 .soft_cap = soft_cap_};
@@ -399,13 +403,17 @@ class CrossEntropyGradKernel final : public Kernel {
   }
 
   std::size_t logits_bytes() const {
-    return aligned(static_cast<std::size_t>(block_ * vocabulary_ * 4));
+    return aligned(static_cast<std::size_t>(block_ * logits_stride_ * 4));
   }
+
+  // Rows of logits begin at cache lines, so that they can be stored past the caches.
+  static constexpr std::int64_t kLineFloats = 16;
 
   DType dtype_;
   std::int64_t rows_, width_, vocabulary_;
   float soft_cap_, logit_scale_;
   std::int64_t block_;
+  std::int64_t logits_stride_;
   std::int64_t gradient_stride_;  // in elements of dtype: the distance between rows of f32 logits
   CrossEntropyState state_;
   std::array<Products, 2> products_;  // for a full block, and for the last one
