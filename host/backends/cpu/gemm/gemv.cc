@@ -74,10 +74,14 @@ class StreamedGroup : public GemvGroup {
     const std::int64_t min_outputs =
         !spec_.w_transposed ? kColumnOutputs : (spec_.m > 1 ? kBlockOutputs : kCutOutputs);
     grain_ = std::max(min_outputs / kCutOutputs, kGrainBytes * cuts / bytes);
+    // Only matrices that are multiplied as they are read x.
+    const bool reads_x = std::ranges::any_of(dots_, [](const auto* dots) { return !dots; });
+    if (function_.packed_bytes && reads_x)
+      packed_bytes_ = aligned(function_.packed_bytes(spec_.m, spec_.k));
   }
 
   std::size_t workspace_bytes() const override {
-    return quantised_bytes_ + panel_bytes_ * static_cast<std::size_t>(num_threads_);
+    return quantised_bytes_ + packed_bytes_ + panel_bytes_ * static_cast<std::size_t>(num_threads_);
   }
 
   void run(const void* x, std::span<const GemvOperands> operands,
@@ -90,7 +94,16 @@ class StreamedGroup : public GemvGroup {
       rows.quantise(x, spec_.ldx, spec_.m, quantised);
       quantised += aligned(rows.bytes(spec_.m));
     }
-    std::byte* panels = workspace + quantised_bytes_;
+    std::byte* packed = workspace + quantised_bytes_;
+    if (packed_bytes_ > 0) {
+      RowsArguments a = {};
+      a.m = spec_.m;
+      a.k = spec_.k;
+      a.x = x;
+      a.ldx = spec_.ldx;
+      function_.pack(a, packed);
+    }
+    std::byte* panels = packed + packed_bytes_;
     parallel_shares(first_cut_.back(), grain_, min_cuts_per_thread_,
                     [&](std::int64_t begin, std::int64_t end, int thread) {
                       run_cuts(x, workspace, operands, begin, end,
@@ -115,7 +128,7 @@ class StreamedGroup : public GemvGroup {
     return at;
   }
 
-  void run_cuts(const void* x, const std::byte* quantised, std::span<const GemvOperands> operands,
+  void run_cuts(const void* x, const std::byte* workspace, std::span<const GemvOperands> operands,
                 std::int64_t begin, std::int64_t end, std::byte* panel) const {
     for (std::size_t i = 0; i + 1 < first_cut_.size(); ++i) {
       const std::int64_t first = std::max(begin, first_cut_[i]) - first_cut_[i];
@@ -124,14 +137,20 @@ class StreamedGroup : public GemvGroup {
       const std::int64_t row = first * kCutOutputs;
       const std::int64_t past = std::min(last * kCutOutputs, spec_.matrices[i].n);
       if (dots_[i])
-        dots_[i]->run(arguments(quantised + quantised_at_[i], operands, i), row, past);
+        dots_[i]->run(arguments(workspace + quantised_at_[i], operands, i), row, past);
       else if (stored_[i] && spec_.m == 1 && stored_[i]->one_row())
         stored_[i]->one_row()(arguments(x, operands, i), row, past);
       else if (stored_[i])
-        run_stored(arguments(x, operands, i), *stored_[i], row, past, panel);
+        run_stored(with_packed(arguments(x, operands, i), workspace), *stored_[i], row, past,
+                   panel);
       else
-        function_.run(arguments(x, operands, i), row, past);
+        function_.run(with_packed(arguments(x, operands, i), workspace), row, past);
     }
+  }
+
+  RowsArguments with_packed(RowsArguments a, const std::byte* workspace) const {
+    if (packed_bytes_ > 0) a.packed_x = workspace + quantised_bytes_;
+    return a;
   }
 
   // Widens panels of rows of W, each while the one before it is still in a cache.
@@ -184,7 +203,8 @@ class StreamedGroup : public GemvGroup {
   std::size_t quantised_bytes_ = 0;                // 0: no matrix is multiplied by integers
   std::vector<std::optional<StoredRows>> stored_;  // of each matrix that is widened
   std::int64_t panel_rows_ = 0;
-  std::size_t panel_bytes_ = 0;  // 0: no matrix is widened
+  std::size_t packed_bytes_ = 0;  // 0: x is read as it is
+  std::size_t panel_bytes_ = 0;   // 0: no matrix is widened
   int num_threads_ = num_threads();
 };
 

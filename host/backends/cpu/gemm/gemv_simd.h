@@ -2,6 +2,7 @@
 // outputs.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -15,6 +16,7 @@ struct RowsArguments {
   std::int64_t m, k;  // m is at most kMaxStreamedRows
   const void* x;
   std::int64_t ldx;
+  const void* packed_x = nullptr;  // what Named::pack made of x; nullptr: each call packs itself
   const void* w;
   std::int64_t ldw;
   const void* bias;    // nullptr: none
@@ -31,6 +33,10 @@ struct GemvFunctions {
   struct Named {
     RowsFunction run;
     std::string_view name;  // for `lamina explain`
+    // Packs x, which all calls of a product read, into packed_bytes(m, k) bytes, 64-byte aligned.
+    // Null: run() reads x.
+    std::size_t (*packed_bytes)(std::int64_t m, std::int64_t k) = nullptr;
+    void (*pack)(const RowsArguments&, void* packed) = nullptr;
   };
   Named rows;            // W stored [n, k]
   Named rows_bf16 = {};  // likewise, bf16 products by vdpbf16ps: for avx512_bf16 only

@@ -11,7 +11,7 @@ namespace lamina::cpu {
 
 #if defined(__x86_64__)
 constinit const AmxFunctions AmxFunctions::LAMINA_ISA = {
-    {unit_tile_product<AmxTiles>("tiles amx"), {unit_rows<AmxTiles>, "rows amx"}}};
+    {unit_tile_product<AmxTiles>("tiles amx"), unit_rows_function<AmxTiles>("rows amx")}};
 #else
 constinit const AmxFunctions AmxFunctions::LAMINA_ISA = {};
 #endif

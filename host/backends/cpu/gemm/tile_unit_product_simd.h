@@ -38,7 +38,7 @@ inline std::size_t unit_packed_a_bytes(std::int64_t m, std::int64_t k) {
          static_cast<std::size_t>(round_up(m, std::int64_t{kUnitRows}) * unit_row(k));
 }
 
-// Pieces of k in a block: their words of B and those of the next block fit into L1.
+// Pieces of k in a block: its words of B and the next words fit into L1.
 constexpr std::int64_t kBlockPieces = 8;
 constexpr std::int64_t kBlockWords = kBlockPieces * kUnitWords * kUnitColumns;
 // Rows of A that meet all panels before the next rows: they stay in L2, as do their sums.
@@ -101,7 +101,7 @@ struct UnitBlock {
   }
 };
 
-// Parts of A leave room in 2 MiB of L2 for sums and for what passes through it. A is packed because
+// Parts of A leave room in 2 MiB of L2 for sums, B and C. A is packed because
 // rows that are a power of two apart compete for places.
 constexpr TileDivision kUnitDivision = {.max_depth = 1024,
                                         .max_rows = kRowsAtOnce,

@@ -8,6 +8,7 @@
 namespace lamina::cpu {
 
 constinit const PlainUnitFunctions PlainUnitFunctions::LAMINA_ISA = {
-    {unit_tile_product<PlainTiles>("tiles emulated"), {unit_rows<PlainTiles>, "rows emulated"}}};
+    {unit_tile_product<PlainTiles>("tiles emulated"),
+     unit_rows_function<PlainTiles>("rows emulated")}};
 
 }  // namespace lamina::cpu
