@@ -51,11 +51,11 @@ struct TileArguments {
 // Number of adjacent rows in a packed A.
 inline constexpr std::int64_t kPackedRows = 16;
 
-// How a large product is divided so that its parts stay in caches.
+// The division of a large product into tasks whose operands stay in caches.
 struct TileDivision {
   std::int64_t max_depth = 4096;             // of a block of k
-  std::int64_t max_rows = 0, max_bytes = 0;  // of A in a task, if 0 as leaves work for all threads
-  std::int64_t max_panels = 1;               // of B in a task
+  std::int64_t max_rows = 0, max_bytes = 0;  // of A; 0: as many rows as leave work for all threads
+  std::int64_t max_panels = 1;               // of B
   bool packs_a = false;                      // also where multiply() could read A as it is
 };
 

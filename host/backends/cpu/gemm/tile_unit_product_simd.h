@@ -101,8 +101,8 @@ struct UnitBlock {
   }
 };
 
-// Parts of A leave room in 2 MiB of L2 for sums, B and C. A is packed because
-// rows that are a power of two apart compete for places.
+// Parts of A leave room in 2 MiB of L2 for sums, B and C. A is packed because rows that are a power
+// of two apart compete for places.
 constexpr TileDivision kUnitDivision = {.max_depth = 1024,
                                         .max_rows = kRowsAtOnce,
                                         .max_bytes = 768 << 10,
@@ -175,6 +175,7 @@ inline TileShapes unit_shapes(std::int64_t rows) {
   return {.rows = {first, first, second, second, first, second, 16, 16}};
 }
 
+// The products of a task.
 template <class Unit>
 class UnitProduct {
  public:

@@ -2,8 +2,8 @@
 // Internal to each file that includes it.
 //
 // The matrix is the unit's first operand and is read in place, once: 16 rows of W times all rows of
-// x, which are packed. The processor follows 16 rows and fetches them ahead; with 32 rows, or
-// with separate requests, memory is slower.
+// x, which are packed. The processor follows 16 rows and fetches them ahead; with 32 rows, or with
+// separate requests, memory is slower.
 #pragma once
 
 #include <algorithm>
