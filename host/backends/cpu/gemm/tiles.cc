@@ -12,10 +12,21 @@
 namespace lamina::cpu {
 namespace {
 
+constexpr std::int64_t kMaxRows = 2048;  // that threads multiply at once
+
 std::size_t sums_bytes(const TileProduct& product, std::int64_t m, std::int64_t n,
                        const DepthBlocks& blocks) {
   if (blocks.count == 1) return 0;
   return sizeof(float) * static_cast<std::size_t>(product.num_sums(m, n));
+}
+
+// Returns the blocks of k that suit the product, or the fewest if their sums would take much
+// memory.
+DepthBlocks depth_blocks(const GemmSpec& s, const TileProduct& product) {
+  constexpr std::size_t kMaxSums = std::size_t{64} << 20;
+  const DepthBlocks blocks(s.k, product.division.max_depth);
+  return sums_bytes(product, std::min(s.m, kMaxRows), s.n, blocks) <= kMaxSums ? blocks
+                                                                               : DepthBlocks(s.k);
 }
 
 // Returns the part of a product that is in one block of k.
@@ -33,7 +44,7 @@ TileArguments part_of(const TileArguments& whole, DType in, const DepthBlocks& b
 
 // Number of rows of A that threads multiply at once: as many as stay in their shared caches.
 std::int64_t rows_at_once(const GemmSpec& s, const DepthBlocks& blocks) {
-  constexpr std::int64_t kMaxRows = 2048, kMaxBytes = std::int64_t{4} << 20;
+  constexpr std::int64_t kMaxBytes = std::int64_t{4} << 20;
   const std::int64_t row_bytes = std::max<std::int64_t>(1, blocks.depth * size_bytes(s.in));
   const std::int64_t max_rows =
       std::clamp(kMaxBytes / row_bytes / kPackedRows * kPackedRows, kPackedRows, kMaxRows);
@@ -47,7 +58,7 @@ class TiledGemm final : public Gemm {
   explicit TiledGemm(const GemmSpec& s)
       : spec_(s),
         product_(best_tile_product(s.in)),
-        blocks_(s.k, product_.division.max_depth),
+        blocks_(depth_blocks(s, product_)),
         rows_(rows_at_once(s, blocks_)),
         num_threads_(num_threads()) {
     const std::int64_t panels = divide_up(s.n, product_.panel_columns), parts = num_parts(panels);
@@ -110,8 +121,8 @@ class TiledGemm final : public Gemm {
                     divide_up(rows_ * blocks_.depth * size_bytes(spec_.in), division.max_bytes));
   }
 
-  // Returns the number of panels of a task. Several share what a task does once, if all threads
-  // still have several tasks.
+  // Returns the number of panels of a task: several, because a task packs its first block of B
+  // before it multiplies, but fewer if threads would have few tasks.
   std::int64_t task_panels(std::int64_t panels) const {
     constexpr std::int64_t kTasksPerThread = 4;
     if (spec_.b_stored) return 1;
