@@ -144,7 +144,8 @@ TEST(TileUnitGemm, HasTheBitsOfTheDefinitionForEveryLayoutAndIsa) {
   });
 }
 
-// Rows in several parts, tasks of several panels, a last task of one, and blocks of blocks of k.
+// Several parts of the rows, tasks of several panels, a last panel of one column, several blocks of
+// k.
 TEST(TileUnitGemm, LargeProductsHaveTheBitsOfTheDefinition) {
   set_threads(2, false);
   for (const TileUnit unit : {TileUnit::emulated, TileUnit::amx}) {

@@ -74,7 +74,7 @@ class StreamedGroup : public GemvGroup {
     const std::int64_t min_outputs =
         !spec_.w_transposed ? kColumnOutputs : (spec_.m > 1 ? kBlockOutputs : kCutOutputs);
     grain_ = std::max(min_outputs / kCutOutputs, kGrainBytes * cuts / bytes);
-    // Only matrices that are multiplied as they are read x.
+    // Integer products read quantised rows instead of x.
     const bool reads_x = std::ranges::any_of(dots_, [](const auto* dots) { return !dots; });
     if (function_.packed_bytes && reads_x)
       packed_bytes_ = aligned(function_.packed_bytes(spec_.m, spec_.k));
@@ -95,14 +95,7 @@ class StreamedGroup : public GemvGroup {
       quantised += aligned(rows.bytes(spec_.m));
     }
     std::byte* packed = workspace + quantised_bytes_;
-    if (packed_bytes_ > 0) {
-      RowsArguments a = {};
-      a.m = spec_.m;
-      a.k = spec_.k;
-      a.x = x;
-      a.ldx = spec_.ldx;
-      function_.pack(a, packed);
-    }
+    if (packed_bytes_ > 0) function_.pack(arguments(x, operands, 0), packed);
     std::byte* panels = packed + packed_bytes_;
     parallel_shares(first_cut_.back(), grain_, min_cuts_per_thread_,
                     [&](std::int64_t begin, std::int64_t end, int thread) {

@@ -100,15 +100,8 @@ inline void pack_rows(const RowsArguments& a, std::int64_t first, std::int64_t p
   const std::int64_t k = std::min(past * kUnitDepth, a.k) - first * kUnitDepth;
   for (std::int64_t row = 0; row < a.m; row += kRowTile, packed += (past - first) * kTileWords) {
     const auto* x = static_cast<const std::uint16_t*>(a.x) + row * a.ldx + first * kUnitDepth;
-    // Not by pack(), which writes a cache line after the last word.
-    for (std::int64_t piece = 0; piece < past - first; ++piece) {
-      alignas(64) Word words[kTileWords + 2 * kRowTile];
-      const std::int64_t depth = std::min(kUnitDepth, k - piece * kUnitDepth);
-      pack<PairWords, kRowTile>({x + piece * kUnitDepth, a.ldx, 1}, std::min(kRowTile, a.m - row),
-                                depth, words);
-      std::fill(words + words_of<PairWords>(depth) * kRowTile, words + kTileWords, 0);
-      std::memcpy(packed + piece * kTileWords, words, sizeof(Word) * kTileWords);
-    }
+    pack<PairWords, kRowTile>({x, a.ldx, 1}, std::min(kRowTile, a.m - row), k, packed);
+    std::fill(packed + words_of<PairWords>(k) * kRowTile, packed + (past - first) * kTileWords, 0);
   }
 }
 
