@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -103,8 +102,6 @@ void set_level(Level level) {
 void set_file(const std::string& path) {
   std::shared_ptr<spdlog::sinks::sink> file;
   if (!path.empty()) {
-    std::error_code ec;
-    std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ec);
     file = std::make_shared<FileSink>(open_regular_file(path, O_WRONLY | O_CREAT | O_APPEND));
     file->set_pattern("%Y-%m-%dT%H:%M:%S%z %l %v");
   }

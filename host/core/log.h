@@ -14,9 +14,9 @@ enum class Level { debug, info, warning, error };
 // Sets the lowest level that is written; info by default. [main thread, before work starts]
 void set_level(Level level);
 
-// Also appends every message, with time stamps, to `path` from now on; "" stops. DeviceError of
-// class checkpoint if it is a link, not a regular file or cannot be opened; a later write error is
-// reported on stderr once. [any thread]
+// Also appends every message, with time stamps, to `path`, in a folder that exists, from now on; ""
+// stops. DeviceError of class checkpoint if it is a link, not a regular file or cannot be opened; a
+// later write error is reported on stderr once. [any thread]
 void set_file(const std::string& path);
 
 // Sets a callback before every message to stderr, eg: to clear a progress line; {} removes it. [any

@@ -21,6 +21,12 @@ void make_folder_of(const std::string& path) {
   if (ec) fail_at(parent_directory(path), "cannot be created", ec.value());
 }
 
+void make_folders_of(const std::string& path) {
+  std::error_code ec;
+  std::filesystem::create_directories(parent_directory(path), ec);
+  if (ec) fail_at(parent_directory(path), "cannot be created", ec.value());
+}
+
 void fail_at(const std::string& path, std::string_view doing, int error_number) {
   throw DeviceError(
       ExitCode::checkpoint,

@@ -9,8 +9,11 @@ namespace lamina::io {
 // Returns the directory of `path`; "." if it has none.
 std::string parent_directory(const std::string& path);
 
-// Creates the directory of `path` if it is missing. Errors: DeviceError.
+// Creates the directory of `path` if it is missing; those above it must exist. Errors: DeviceError.
 void make_folder_of(const std::string& path);
+
+// Likewise, with those above it.
+void make_folders_of(const std::string& path);
 
 // Throws the DeviceError of class checkpoint "DIR: cannot be created: Permission denied".
 [[noreturn]] void fail_at(const std::string& path, std::string_view doing, int error_number);

@@ -70,11 +70,13 @@ void remove_abandoned(const std::string& final_path) {
 
 }  // namespace
 
-DirectoryCommit::DirectoryCommit(std::string final_path) : final_path_(std::move(final_path)) {
+DirectoryCommit::DirectoryCommit(std::string final_path, Above above)
+    : final_path_(std::move(final_path)) {
   while (final_path_.size() > 1 && final_path_.ends_with('/')) final_path_.pop_back();
-  std::error_code ec;
-  fs::create_directories(parent_directory(final_path_), ec);
-  if (ec) fail_at(parent_directory(final_path_), "cannot be created", ec.value());
+  if (above == Above::all)
+    make_folders_of(final_path_);
+  else
+    make_folder_of(final_path_);
   remove_abandoned(final_path_);
   while (!make_partial()) {
   }

@@ -12,10 +12,12 @@ namespace lamina::io {
 //   step.commit();
 class DirectoryCommit {
  public:
-  // Creates "<final_path>.partial-<random>", and the directories above it, and locks it (flock).
+  enum class Above { all, one };  // directories above it that are created if missing
+
+  // Creates "<final_path>.partial-<random>", and directories above it, and locks it (flock).
   // Removes partial directories of the same final path that no process has locked, which were left
   // by killed commands; each is logged.
-  explicit DirectoryCommit(std::string final_path);
+  explicit DirectoryCommit(std::string final_path, Above above = Above::all);
   DirectoryCommit(const DirectoryCommit&) = delete;
   DirectoryCommit& operator=(const DirectoryCommit&) = delete;
   ~DirectoryCommit();  // without commit(): removes it

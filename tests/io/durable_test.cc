@@ -131,6 +131,15 @@ TEST(DirectoryCommit, Example) {
   EXPECT_EQ(num_entries(dir / "ckpt"), 1);
 }
 
+TEST(DirectoryCommit, CreatesOneDirectoryAboveIfAsked) {
+  TempDir dir;
+  DirectoryCommit step(dir / "ckpt/step-1", DirectoryCommit::Above::one);
+  EXPECT_TRUE(fs::exists(dir / "ckpt"));
+  EXPECT_ERROR_SAYS(DirectoryCommit(dir / "run/ckpt/step-1", DirectoryCommit::Above::one),
+                    ExitCode::checkpoint, "run/ckpt: cannot be created: no such file or directory");
+  EXPECT_FALSE(fs::exists(dir / "run"));
+}
+
 TEST(DirectoryCommit, NeverReplacesADirectory) {
   TempDir dir;
   fs::create_directory(dir / "step-1");

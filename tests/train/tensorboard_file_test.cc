@@ -100,5 +100,15 @@ TEST(TensorboardFile, AFolderThatCannotBeMadeIsTriedAgain) {
   EXPECT_EQ(steps_shown(run), kThreeSteps);
 }
 
+TEST(TensorboardFile, ARunThatWasMovedIsNotMadeAgain) {
+  TempDir dir;
+  ::testing::internal::CaptureStderr();
+  TensorboardFile file(dir / "run", 0);
+  write_loss(file, 1);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("training continues: no such file or directory"));
+  EXPECT_FALSE(fs::exists(dir / "run"));
+}
+
 }  // namespace
 }  // namespace lamina::train

@@ -234,7 +234,8 @@ void write_spikes(JsonWriter& json, const SpikeHistory& spikes) {
 void save_checkpoint(const std::string& path, const CheckpointContents& contents,
                      const Progress& progress) {
   if (contents.guard) contents.guard();
-  io::DirectoryCommit commit(path);
+  // The run directory may be moved at any moment, and must not be made again.
+  io::DirectoryCommit commit(path, io::DirectoryCommit::Above::one);
   const std::string& directory = commit.path();
   const decoder::ParameterTable& parameters = contents.model.parameters();
   std::vector<io::FileDigest> files = write_tensors(

@@ -1,12 +1,12 @@
 #include "train/loop/run.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "config/listing.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "decoder/call_limits.h"
+#include "io/directories.h"
 #include "io/directory_commit.h"
 #include "io/durable_file.h"
 #include "train/loop/run_directory.h"
@@ -161,7 +161,7 @@ void Run::check_directory() {
 
 void Run::start() const {
   const std::string checkpoints = checkpoints_directory(options_.out);
-  std::filesystem::create_directories(checkpoints);
+  io::make_folder_of(checkpoints + "/");
   io::remove_leftovers(checkpoints);
   io::write_durably(options_.out + "/config.toml", run_file_);
 }

@@ -1,16 +1,17 @@
 #include "train/metrics/appended_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <filesystem>
 #include <memory>
 
 #include "core/error.h"
 #include "core/log.h"
 #include "core/system_error.h"
 #include "core/write_all.h"
+#include "io/directories.h"
 
 namespace lamina::train {
 namespace {
@@ -24,9 +25,9 @@ AppendedFile::~AppendedFile() {
 }
 
 int AppendedFile::open() {
-  std::error_code ec;
-  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ec);
-  if (ec) return ec.value();
+  const std::string folder = io::parent_directory(path_);
+  // One level: a run directory that was moved is not made again.
+  if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) return errno;
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
   return fd_ < 0 ? errno : 0;
 }
