@@ -85,7 +85,7 @@ std::string refusal(const GemmSpec& s) {
 // Streamed columns are added in another order than by a unit of tiles.
 bool streams(const GemmSpec& s) {
   if (s.a_transposed) return false;
-  if (s.b_transposed) return s.m <= max_rows_to_stream(s.in);
+  if (s.b_transposed) return s.m <= max_rows_to_stream(s.in, s.b_stored);
   return s.m <= 4 && (s.in != DType::bf16 || !has_tiles(tile_unit()));
 }
 

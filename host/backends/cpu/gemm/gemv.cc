@@ -220,11 +220,13 @@ std::string refusal(const GemvGroupSpec& spec) {
 
 }  // namespace
 
-// Measured with AVX-512 bf16; the bounds for units of tiles and for lower instruction sets are
-// guesses.
-std::int64_t max_rows_to_stream(DType in) {
+// Measured with AVX-512 bf16 and AVX2; the bounds for units of tiles and for the lowest instruction
+// set are guesses.
+std::int64_t max_rows_to_stream(DType in, const formats::BlockFormat* stored) {
   if (in == DType::bf16 && has_tiles(tile_unit())) return kMaxGemvRows;
-  return best_isa() >= Isa::avx512 ? kMaxGemvRows : 16;
+  if (best_isa() >= Isa::avx512) return kMaxGemvRows;
+  // With AVX2, tiles of integers are faster than tiles of floating-point numbers.
+  return best_isa() == Isa::avx2 && !find_integer_dots(stored, in) ? 32 : 16;
 }
 
 std::unique_ptr<GemvGroup> make_gemv_group(const GemvGroupSpec& spec, std::string* why) {

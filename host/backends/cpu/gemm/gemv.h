@@ -1,5 +1,6 @@
 // Products with few rows, as in decoding. They read the weights once: at the speed of memory for 1
-// and 2 rows; on Zen 4 at 60 to 68 % of the bf16 peak with 16 rows and 62 to 82 % with 64.
+// and 2 rows; on Zen 4 at 60 to 68 % of the bf16 peak with 16 rows and 62 to 82 % with 64, on Zen 3
+// at 63 to 68 % of the f32 peak with 12 to 32.
 //
 //   auto qkv = make_gemv_group({.m = 1, .k = dim, .matrices = {{.n = q}, {.n = kv}, {.n = kv}}},
 //   &why); qkv->run(x, std::array<GemvOperands, 3>{{{wq, q_out}, {wk, k_out}, {wv, v_out}}});
@@ -70,8 +71,9 @@ class GemvGroup {
 
 // Returns the largest number of rows of `in` for which streaming weights stored as [n, k] beats
 // tiles, which repack them first; at most kMaxGemvRows. Single products and groups use the same
-// bound, because the two methods round differently, except with a unit of tiles. [any thread]
-std::int64_t max_rows_to_stream(DType in);
+// bound, because the two methods round differently, except with a unit of tiles. `stored`: the
+// format of the weights, or null. [any thread]
+std::int64_t max_rows_to_stream(DType in, const formats::BlockFormat* stored);
 
 // Returns nullptr, with the reason in *why, for a group with more than kMaxGemvRows rows, other
 // element types, or a stored W that has gaps between its rows or columns as rows. [any thread]

@@ -15,6 +15,9 @@
 
 #include "backends/cpu/gemm/gemv_lanes.h"
 #include "backends/cpu/gemm/rows_finish_simd.h"
+#if defined(__AVX2__) && !defined(__AVX512F__)
+#include "backends/cpu/gemm/gemv_wide_simd.h"
+#endif
 
 namespace lamina::cpu {
 namespace {
@@ -130,10 +133,22 @@ void dot_all(const RowsArguments& a, const typename X::Element* w, float* sums) 
                            sums + i * kBlockRows);
 }
 
-// Sets sums[m][kBlockRows] to rows [begin, end) of W times x; end - begin is at most kBlockRows.
+// Returns how many rows of W stream_block() takes at most.
+inline std::int64_t block_rows([[maybe_unused]] const RowsArguments& a) {
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  if (a.m >= kFewestWideX) return wide_block(a);
+#endif
+  return kBlockRows;
+}
+
+// Sets sums[m][kBlockRows] to rows [begin, end) of W times x; end - begin is at most block_rows().
 template <typename X>
 void stream_block(const RowsArguments& a, std::int64_t begin, std::int64_t end, float* sums) {
   using Element = typename X::Element;
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  if (a.m >= kFewestWideX && end - begin >= kFewestWideRows)
+    return stream_wide<X>(a, begin, end - begin, sums);
+#endif
   const auto* w = static_cast<const Element*>(a.w) + begin * a.ldw;
   const std::int64_t num_rows = end - begin;
   const bool near = a.m * a.k * static_cast<std::int64_t>(sizeof(Element)) <=
@@ -155,8 +170,9 @@ void stream_block(const RowsArguments& a, std::int64_t begin, std::int64_t end, 
 template <typename X>
 void stream_rows(const RowsArguments& a, std::int64_t begin, std::int64_t end) {
   alignas(64) float sums[kMaxStreamedRows * kBlockRows];
-  for (std::int64_t row = begin; row < end; row += kBlockRows) {
-    const std::int64_t last = std::min(row + kBlockRows, end);
+  const std::int64_t rows = block_rows(a);
+  for (std::int64_t row = begin; row < end; row += rows) {
+    const std::int64_t last = std::min(row + rows, end);
     stream_block<X>(a, row, last, sums);
     for (std::int64_t i = 0; i < a.m; ++i) finish_row(a, i, row, last - row, sums + i * kBlockRows);
   }

@@ -171,7 +171,7 @@ void GroupedLinear::multiply_tiles(const RowsArguments& piece, std::int64_t begi
 // Computes outputs [begin, end) of `rows` rows, in blocks of rows. `piece` is for the first row.
 void GroupedLinear::multiply(const RowsArguments& piece, std::int64_t begin, std::int64_t end,
                              std::int64_t rows, std::byte* tile_scratch) const {
-  if (tile_ && rows > max_rows_to_stream(spec_.dtype))
+  if (tile_ && rows > max_rows_to_stream(spec_.dtype, spec_.stored))
     return multiply_tiles(piece, begin, end, rows, tile_scratch);
   RowsArguments a = piece;
   const std::int64_t block = divide_up(rows, divide_up(rows, kMaxStreamedRows));

@@ -61,7 +61,9 @@ Verdict supports_gemm(const NodeView& n) {
 }
 
 Verdict supports_stream(const NodeView& n) {
-  const std::int64_t max_rows = max_rows_to_stream(n.type(0).dtype);
+  std::int64_t max_rows = kMaxGemvRows;
+  for (const GroupMember& m : group_members(n))
+    max_rows = std::min(max_rows, max_rows_to_stream(n.type(0).dtype, n.type(m.weight).storage));
   if (num_rows(n.type(0)) > max_rows)
     return Verdict::no(
         fmt::format("streams weights for at most {} rows, got {}", max_rows, num_rows(n.type(0))));
