@@ -37,6 +37,7 @@ const std::vector<Variable>& others() {
                                             {"LAMINA_GPU_FP8", {"0", "1"}},
                                             {"LAMINA_GPU_GRAPHS", {"0", "1"}},
                                             {"LAMINA_GPU_MEMORY"},
+                                            {"LAMINA_GPU_OVERLAP", {"0", "1"}},
                                             {"LAMINA_GPU_RACES"},
                                             {"LAMINA_GPU_SEED"},
                                             {"LAMINA_GPU_TF32", {"0", "1"}},

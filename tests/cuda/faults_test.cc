@@ -117,6 +117,69 @@ TEST(GpuFaults, AllLanesMustTakePart) {
   expect_report("test_in_warp", {.threads = 40}, "the warp has 8");
 }
 
+// ---- launches that begin early
+
+LAMINA_GPU_KERNEL_EARLY(test_waits_in_time, InAndOut, 64, 1) {
+  gpu::prefetch(p.in);
+  gpu::wait_for_earlier();
+  gpu::Global<float>(p.out)[gpu::thread_index()] = 1;
+}
+LAMINA_GPU_KERNEL_EARLY(test_reads_too_early, InAndOut, 64, 1) {
+  const float x = gpu::Global<const float>(p.in)[gpu::thread_index()];
+  gpu::wait_for_earlier();
+  gpu::Global<float>(p.out)[gpu::thread_index()] = x;
+}
+LAMINA_GPU_KERNEL_EARLY(test_one_does_not_wait, InAndOut, 64, 1) {
+  if (gpu::thread_index() == 5) return;
+  gpu::wait_for_earlier();
+}
+LAMINA_GPU_KERNEL_EARLY(test_prefetches_nothing, InAndOut, 64, 1) {
+  gpu::prefetch({p.in.value + (std::uint64_t{1} << 40)});
+  gpu::wait_for_earlier();
+}
+
+TEST(GpuFaults, AKernelReadsNothingBeforeItWaitsForEarlierLaunches) {
+  EXPECT_EQ(run_kernel("test_waits_in_time", {.threads = 64}, counted(64), 64),
+            std::vector<float>(64, 1.0f));
+  expect_report("test_reads_too_early", {.threads = 64},
+                "accesses global memory before wait_for_earlier()");
+  expect_report("test_one_does_not_wait", {.threads = 64},
+                "test_one_does_not_wait, block 0, thread 5");
+  expect_report("test_prefetches_nothing", {.threads = 64}, "in global memory");
+}
+
+std::unique_ptr<Backend> open_overlapping_gpu(int capability) {
+  const int before = cuda::emulation::capability();
+  cuda::emulation::set_capability(capability);
+  setenv("LAMINA_GPU_OVERLAP", "1", 1);
+  std::unique_ptr<Backend> out = cuda::emulation::open_emulated_gpu(0);
+  out->context();  // reads the variable
+  unsetenv("LAMINA_GPU_OVERLAP");
+  cuda::emulation::set_capability(before);
+  return out;
+}
+
+LAMINA_GPU_KERNEL(test_waits_first, InAndOut) { static_cast<void>(p); }
+// A kernel of another source has no waits.
+const gpu::EmulatedKernel kNeverWaits("test_never_waits", sizeof(InAndOut), 64, [](const void*) {});
+
+// The image of other cards has no waits.
+TEST(GpuFaults, LaunchesBeginEarlyOnRequestOnCapability90Only) {
+  const auto begins_early = [](const Backend& gpu) {
+    return cuda::function(gpu.context(), "test_waits_first")->may_begin_early;
+  };
+  EXPECT_TRUE(begins_early(*open_overlapping_gpu(90)));
+  EXPECT_FALSE(begins_early(*open_overlapping_gpu(89)));
+  EXPECT_FALSE(begins_early(*cuda::emulation::open_emulated_gpu(0)));
+}
+
+TEST(GpuFaults, AnEarlyLaunchOfAKernelThatDoesNotWaitIsRefused) {
+  const std::unique_ptr<Backend> gpu = open_overlapping_gpu(90);
+  EXPECT_NO_THROW(launch_and_wait("test_waits_first", {.threads = 32}, InAndOut{}, *gpu));
+  EXPECT_ERROR_SAYS(launch_and_wait(kNeverWaits.name, {.threads = 32}, InAndOut{}, *gpu),
+                    ExitCode::memory, "test_never_waits: invalid argument");
+}
+
 // ---- memory
 
 LAMINA_GPU_KERNEL(test_reads_on, InAndOut) {

@@ -51,9 +51,9 @@ inline std::vector<float> counted(int count) {
 
 // Launches and waits.
 template <typename Params>
-void launch_and_wait(const std::string& name, const cuda::LaunchShape& shape,
-                     const Params& params) {
-  Context& context = emulated_gpu().context();
+void launch_and_wait(const std::string& name, const cuda::LaunchShape& shape, const Params& params,
+                     const Backend& gpu = emulated_gpu()) {
+  Context& context = gpu.context();
   const KernelArgs args = {.inputs = {}, .outputs = {}, .queue = &context.queue()};
   cuda::launch(args, cuda::function(context, name), shape, params);
   context.queue().finish();

@@ -19,6 +19,12 @@ constexpr int kOldestCapability = 8;  // PTX of the kernels, bf16 tensor cores
 // capture does not allow.
 thread_local bool capturing_here = false;
 
+// The image for compute capability 9.0 alone has kernels that wait for earlier launches.
+bool begins_early(int capability) {
+  const char* const text = std::getenv("LAMINA_GPU_OVERLAP");
+  return capability == 90 && text && std::string_view(text) == "1";
+}
+
 [[noreturn]] void throw_no_gpu(int ordinal, int count) {
   throw DeviceError(ExitCode::memory,
                     {"cuda",
@@ -63,7 +69,7 @@ CudaContext::CudaContext(const DriverApi& api, std::span<const ModuleImage> imag
                           .shared_bytes = attribute(DeviceAttribute::max_opt_in_shared_bytes),
                           .open_blas = libraries_.blas,
                           .open_dnn = libraries_.dnn});
-  modules_ = std::make_unique<Modules>(api, images);
+  modules_ = std::make_unique<Modules>(api, images, begins_early(capability()));
   plugin_modules_ = std::make_unique<PluginModules>(*this);
   queue_ = make_queue();
 }

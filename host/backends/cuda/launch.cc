@@ -60,11 +60,19 @@ void launch_bytes(const KernelArgs& args, Function function, const LaunchShape& 
   };
   void* extra[] = {kLaunchParams, const_cast<void*>(params), kLaunchParamsBytes, &bytes,
                    kLaunchEnd};
-  check(api,
-        api.launch(function->handle, size(shape.blocks), size(shape.blocks_y), size(shape.blocks_z),
-                   size(shape.threads), 1, 1, static_cast<unsigned>(shape.shared_bytes),
-                   queue.stream(), nullptr, extra),
-        function->name.c_str());
+  LaunchAttribute early{.id = LaunchAttribute::Id::begins_early, .value = {}};
+  early.value.number = 1;
+  const LaunchConfig config = {.blocks_x = size(shape.blocks),
+                               .blocks_y = size(shape.blocks_y),
+                               .blocks_z = size(shape.blocks_z),
+                               .threads_x = size(shape.threads),
+                               .threads_y = 1,
+                               .threads_z = 1,
+                               .shared_bytes = static_cast<unsigned>(shape.shared_bytes),
+                               .stream = queue.stream(),
+                               .attributes = &early,
+                               .num_attributes = function->may_begin_early ? 1u : 0u};
+  check(api, api.launch(&config, function->handle, nullptr, extra), function->name.c_str());
   queue.note(function->name);
 }
 

@@ -13,7 +13,8 @@ std::size_t usual_dynamic_bytes(const DriverApi& api, FunctionHandle function) {
   return kUsualSharedBytes - std::min(kUsualSharedBytes, static_cast<std::size_t>(fixed));
 }
 
-Modules::Modules(const DriverApi& api, std::span<const ModuleImage> images) : api_(api) {
+Modules::Modules(const DriverApi& api, std::span<const ModuleImage> images, bool begin_early)
+    : api_(api), begin_early_(begin_early) {
   for (const ModuleImage& image : images) modules_.push_back({&image});
 }
 
@@ -45,8 +46,11 @@ GpuFunction* Modules::find(const std::string& name) {
   if (found == functions_.end()) {
     std::unique_ptr<GpuFunction> function;
     if (FunctionHandle handle = look_up(name))
-      function = std::make_unique<GpuFunction>(GpuFunction{
-          .handle = handle, .name = name, .max_shared_bytes = usual_dynamic_bytes(api_, handle)});
+      function = std::make_unique<GpuFunction>(
+          GpuFunction{.handle = handle,
+                      .name = name,
+                      .max_shared_bytes = usual_dynamic_bytes(api_, handle),
+                      .may_begin_early = begin_early_});
     found = functions_.emplace(name, std::move(function)).first;
   }
   return found->second.get();

@@ -29,12 +29,14 @@ struct GpuFunction {
   FunctionHandle handle;
   std::string name;
   std::size_t max_shared_bytes;  // that a launch may have now
+  bool may_begin_early = false;  // it waits for earlier launches itself: kernels of lamina
 };
 
 // [any thread with the context current]
 class Modules {
  public:
-  Modules(const DriverApi& api, std::span<const ModuleImage> images);
+  // `begin_early`: the launches of these kernels may begin before earlier ones have ended.
+  Modules(const DriverApi& api, std::span<const ModuleImage> images, bool begin_early);
   // REQUIRES: the context is current.
   ~Modules();
   Modules(const Modules&) = delete;
@@ -51,6 +53,7 @@ class Modules {
   FunctionHandle look_up(const std::string& name);
 
   const DriverApi& api_;
+  const bool begin_early_;
   std::mutex mutex_;
   std::vector<Module> modules_;
   std::unordered_map<std::string, std::unique_ptr<GpuFunction>> functions_;

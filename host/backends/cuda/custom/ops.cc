@@ -142,11 +142,18 @@ class PluginKernel final : public Kernel {
     std::size_t bytes = function.params_bytes.value_or(launch.params.size());
     void* extra[] = {kLaunchParams, const_cast<std::byte*>(launch.params.data()),
                      kLaunchParamsBytes, &bytes, kLaunchEnd};
-    check(api,
-          api.launch(function.handle, launch.blocks[0], launch.blocks[1], launch.blocks[2],
-                     launch.threads[0], launch.threads[1], launch.threads[2], launch.shared_bytes,
-                     queue.stream(), nullptr, extra),
-          function.name.c_str());
+    // Without attributes: it begins after all earlier work.
+    const LaunchConfig config = {.blocks_x = launch.blocks[0],
+                                 .blocks_y = launch.blocks[1],
+                                 .blocks_z = launch.blocks[2],
+                                 .threads_x = launch.threads[0],
+                                 .threads_y = launch.threads[1],
+                                 .threads_z = launch.threads[2],
+                                 .shared_bytes = launch.shared_bytes,
+                                 .stream = queue.stream(),
+                                 .attributes = nullptr,
+                                 .num_attributes = 0};
+    check(api, api.launch(&config, function.handle, nullptr, extra), function.name.c_str());
     queue.note(function.name);
   }
 

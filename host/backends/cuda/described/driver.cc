@@ -169,9 +169,9 @@ DriverApi driver_of() {
     *value = which == FunctionAttribute::max_threads_per_block ? 1024 : 0;
     return kSuccess;
   };
-  api.launch = [](FunctionHandle function, unsigned x, unsigned y, unsigned z, unsigned threads,
-                  unsigned, unsigned, unsigned shared, StreamHandle, void**, void**) {
-    return note({name_of(function), std::int64_t{x} * y * z, static_cast<int>(threads), shared});
+  api.launch = [](const LaunchConfig* c, FunctionHandle function, void**, void**) {
+    return note({name_of(function), std::int64_t{c->blocks_x} * c->blocks_y * c->blocks_z,
+                 static_cast<int>(c->threads_x), c->shared_bytes});
   };
   return api;
 }

@@ -94,6 +94,24 @@ using GraphHandle = struct DriverGraph*;  // work that was captured
 using GraphNodeHandle = struct DriverGraphNode*;
 using ExecutableGraphHandle = struct DriverExecutableGraph*;
 
+// One property of a launch. `begins_early` (programmatic stream serialization): 1 lets the launch
+// begin before the kernel before it has ended; for compute capability 9.0 and newer.
+struct LaunchAttribute {
+  enum class Id : int { begins_early = 6 };
+  Id id;
+  alignas(8) union {
+    char bytes[64];
+    int number;
+  } value;
+};
+
+struct LaunchConfig {
+  unsigned blocks_x, blocks_y, blocks_z, threads_x, threads_y, threads_z, shared_bytes;
+  StreamHandle stream;
+  LaunchAttribute* attributes;
+  unsigned num_attributes;
+};
+
 // The reason why a graph could not be updated.
 struct GraphUpdateInfo {
   int result;

@@ -81,6 +81,16 @@ static_assert(same(DriverResult::unknown, CUDA_ERROR_UNKNOWN));
 static_assert(same(CaptureMode::global, CU_STREAM_CAPTURE_MODE_GLOBAL));
 static_assert(same(CaptureMode::thread_local_, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
 static_assert(same(CaptureMode::relaxed, CU_STREAM_CAPTURE_MODE_RELAXED));
+static_assert(same(LaunchAttribute::Id::begins_early,
+                   CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION));
+static_assert(sizeof(LaunchAttribute) == sizeof(CUlaunchAttribute));
+static_assert(offsetof(LaunchAttribute, value) == offsetof(CUlaunchAttribute, value));
+static_assert(sizeof(LaunchConfig) == sizeof(CUlaunchConfig));
+static_assert(offsetof(LaunchConfig, threads_x) == offsetof(CUlaunchConfig, blockDimX));
+static_assert(offsetof(LaunchConfig, shared_bytes) == offsetof(CUlaunchConfig, sharedMemBytes));
+static_assert(offsetof(LaunchConfig, stream) == offsetof(CUlaunchConfig, hStream));
+static_assert(offsetof(LaunchConfig, attributes) == offsetof(CUlaunchConfig, attrs));
+static_assert(offsetof(LaunchConfig, num_attributes) == offsetof(CUlaunchConfig, numAttrs));
 static_assert(sizeof(GraphUpdateInfo) == sizeof(CUgraphExecUpdateResultInfo));
 static_assert(offsetof(GraphUpdateInfo, node) == offsetof(CUgraphExecUpdateResultInfo, errorNode));
 static_assert(same(DeviceAttribute::max_threads_per_block,

@@ -78,7 +78,8 @@ void BlockThreads::start(const std::array<int, 3>& index) {
     thread.visible = {.index = static_cast<int>(i),
                       .block = &block_,
                       .launch = &launch_,
-                      .watches_shared = checks_races() || products_};
+                      .watches_shared = checks_races() || products_,
+                      .has_waited = kernel_.wait != gpu::EmulatedWait::in_body};
     thread.fiber = nullptr;
     thread.ended = false;
     thread.wait = Wait::nothing;
@@ -157,6 +158,7 @@ void BlockThreads::run_threads(Fiber& fiber) {
 void BlockThreads::run_thread(int thread) {
   try {
     kernel_.run(params_);
+    if (!gpu::this_thread->has_waited) gpu::fault("ends without wait_for_earlier()");
     if (products_ && !products_->all_ended(thread, gpu::this_thread->products_done))
       gpu::fault("ends before its products; expected wait_products<0>()");
   } catch (const std::exception&) {

@@ -124,22 +124,27 @@ DriverResult elapsed(float* milliseconds, EventHandle start, EventHandle end) {
   return DriverResult::success;
 }
 
-DriverResult launch(FunctionHandle function, unsigned blocks_x, unsigned blocks_y,
-                    unsigned blocks_z, unsigned threads_x, unsigned threads_y, unsigned threads_z,
-                    unsigned shared_bytes, StreamHandle stream, void** params, void** extra) {
+DriverResult launch(const LaunchConfig* config, FunctionHandle function, void** params,
+                    void** extra) {
+  const LaunchConfig& c = *config;
   if (const DriverResult result = state(); result != DriverResult::success) return result;
   if (function->gpu != current_gpu) return DriverResult::invalid_handle;
-  if (const DriverResult result = stream_state(stream); result != DriverResult::success)
+  if (const DriverResult result = stream_state(c.stream); result != DriverResult::success)
     return result;
-  const unsigned blocks[] = {blocks_x, blocks_y, blocks_z};
+  const unsigned blocks[] = {c.blocks_x, c.blocks_y, c.blocks_z};
   for (std::size_t i = 0; i < 3; ++i)
     if (blocks[i] == 0 || blocks[i] > kMostGridBlocks[i]) return DriverResult::invalid_value;
-  if (threads_x == 0 || threads_x > kMostThreads || threads_y != 1 || threads_z != 1)
+  if (c.threads_x == 0 || c.threads_x > kMostThreads || c.threads_y != 1 || c.threads_z != 1)
     return DriverResult::invalid_value;
   const gpu::EmulatedKernel& kernel = *function->kernel;
-  if (static_cast<int>(threads_x) > kernel.max_threads)
+  if (static_cast<int>(c.threads_x) > kernel.max_threads)
     return DriverResult::launch_out_of_resources;
-  if (shared_bytes > function->max_shared_bytes) return DriverResult::invalid_value;
+  if (c.shared_bytes > function->max_shared_bytes) return DriverResult::invalid_value;
+  // A kernel that does not wait may begin early only on a real GPU, and then has wrong operands.
+  for (unsigned i = 0; i < c.num_attributes; ++i)
+    if (c.attributes[i].id != LaunchAttribute::Id::begins_early ||
+        kernel.wait == gpu::EmulatedWait::never)
+      return DriverResult::invalid_value;
   if (params || !extra || extra[0] != kLaunchParams || extra[2] != kLaunchParamsBytes ||
       extra[4] != kLaunchEnd)
     return DriverResult::invalid_value;
@@ -151,11 +156,11 @@ DriverResult launch(FunctionHandle function, unsigned blocks_x, unsigned blocks_
   std::memcpy(copy.get(), extra[1], bytes);
   if (DriverState::instance().is_fault(current_gpu, FaultPlace::launch)) return fail_launch();
   const GridShape shape = {
-      {static_cast<int>(blocks_x), static_cast<int>(blocks_y), static_cast<int>(blocks_z)},
-      static_cast<int>(threads_x),
-      static_cast<std::int64_t>(shared_bytes)};
+      {static_cast<int>(c.blocks_x), static_cast<int>(c.blocks_y), static_cast<int>(c.blocks_z)},
+      static_cast<int>(c.threads_x),
+      static_cast<std::int64_t>(c.shared_bytes)};
   ++counts().launches;
-  add(stream, DriverGraph::Kind::kernel,
+  add(c.stream, DriverGraph::Kind::kernel,
       [&kernel, copy, shape, gpu = current_gpu] { run_grid(kernel, copy.get(), shape, gpu); });
   return DriverResult::success;
 }

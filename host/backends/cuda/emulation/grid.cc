@@ -23,11 +23,12 @@ constinit const EmulatedKernel* first_kernel = nullptr;
 }  // namespace
 
 EmulatedKernel::EmulatedKernel(const char* kernel_name, std::size_t bytes, int threads,
-                               void (*function)(const void*), bool warpgroups)
+                               void (*function)(const void*), bool warpgroups, EmulatedWait waits)
     : name(kernel_name),
       params_bytes(bytes),
       max_threads(threads),
       has_warpgroups(warpgroups),
+      wait(waits),
       run(function),
       next(std::exchange(first_kernel, this)) {}
 
@@ -70,6 +71,7 @@ void fault_misaligned(const char* memory, std::int64_t alignment) {
   fault("accesses %s memory at an address that is no multiple of %lld", memory,
         static_cast<long long>(alignment));
 }
+void fault_early() { fault("accesses global memory before wait_for_earlier()"); }
 
 Located locate(Address address) { return emulation::BlockThreads::current().locate(address); }
 

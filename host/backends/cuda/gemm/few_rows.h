@@ -9,6 +9,9 @@
 //
 // Rows may be in groups, each with a separate matrix: the experts of a mixture. A block finds its
 // group itself; matrices of groups without rows are not read.
+//
+// Without groups, blocks prefetch the beginning of their rows of w before x in bf16 has been
+// computed.
 #pragma once
 
 #include "backends/cuda/gemm/params.h"
@@ -34,6 +37,7 @@ struct PlainRows {
   std::int64_t k;
 
   LAMINA_GPU_FUNCTION PlainRows(gpu::Address address, std::int64_t width) : w(address), k(width) {}
+  static LAMINA_GPU_FUNCTION std::int64_t row_bytes(std::int64_t k) { return k * sizeof(T); }
   LAMINA_GPU_FUNCTION Unit load(std::int64_t row, std::int64_t unit) const {
     Unit out;
     const std::int64_t first = unit * kUnit;
@@ -67,14 +71,17 @@ struct BlockRows {
   };
 
   stored::StoredBytes w;
-  std::int64_t row_bytes;
+  std::int64_t bytes_of_row;
 
   LAMINA_GPU_FUNCTION BlockRows(gpu::Address address, std::int64_t k)
-      : w(address), row_bytes(k / Format::kValues * Format::kBytes) {}
+      : w(address), bytes_of_row(row_bytes(k)) {}
+  static LAMINA_GPU_FUNCTION std::int64_t row_bytes(std::int64_t k) {
+    return k / Format::kValues * Format::kBytes;
+  }
   LAMINA_GPU_FUNCTION Unit load(std::int64_t row, std::int64_t unit) const {
     constexpr int kUnits = Format::kValues / kUnit;
     Unit out;
-    Format::widen8(w + (row * row_bytes + unit / kUnits * Format::kBytes),
+    Format::widen8(w + (row * bytes_of_row + unit / kUnits * Format::kBytes),
                    static_cast<int>(unit % kUnits) * kUnit, out.values);
     return out;
   }
@@ -225,18 +232,45 @@ LAMINA_GPU_FUNCTION void set_to_zero(const FewRowsParams& p, const FewRowsMatrix
       store_number(matrix.y, p.y_type, (tile.first + row) * matrix.n + first_output + o, 0);
 }
 
+// The outputs of a block: rows of one matrix.
+template <int kOutputs>
+struct OutputPlace {
+  static constexpr int kOfBlock = kFewRowsThreads / gpu::kWarpSize * kOutputs;
+  const FewRowsMatrix* matrix;
+  std::int64_t first;  // of the block
+
+  LAMINA_GPU_FUNCTION explicit OutputPlace(const FewRowsParams& p) {
+    int i = 0;
+    while (i + 1 < p.num_matrices && gpu::block_index() >= p.matrices[i + 1].first_block) ++i;
+    matrix = &p.matrices[i];
+    first = std::int64_t{gpu::block_index() - matrix->first_block} * kOfBlock;
+  }
+  LAMINA_GPU_FUNCTION std::int64_t of_warp() const { return first + gpu::warp_index() * kOutputs; }
+};
+
+// Prefetches the first lines of the rows of w of this warp, one line per lane.
+template <typename Rows, int kOutputs>
+LAMINA_GPU_FUNCTION void prefetch_rows(const FewRowsParams& p) {
+  constexpr int kLines = gpu::kWarpSize / kOutputs, kLineBytes = 128;
+  const OutputPlace<kOutputs> place(p);
+  const std::int64_t output = place.of_warp() + gpu::lane() / kLines;
+  const std::int64_t byte = gpu::lane() % kLines * kLineBytes, bytes = Rows::row_bytes(p.k);
+  if (output < place.matrix->n && byte < bytes)
+    gpu::prefetch({place.matrix->w.value + static_cast<std::uint64_t>(output * bytes + byte)});
+}
+
 // Block x computes outputs of one matrix, block y a tile of at most kMostRows rows.
 template <typename Rows, typename X, int kMostRows, int kOutputs>
 LAMINA_GPU_FUNCTION void few_rows(const FewRowsParams& p) {
-  constexpr int kBlockOutputs = kFewRowsThreads / gpu::kWarpSize * kOutputs;
+  if constexpr (sizeof(X) == 2)  // no registers are left for f32
+    if (p.rows.num_groups == 0) prefetch_rows<Rows, kOutputs>(p);
+  gpu::wait_for_earlier();
   const RowTile tile = find_row_tile(p.rows, kMostRows, gpu::block_index_y());
   if (tile.count == 0) return;
-  int i = 0;
-  while (i + 1 < p.num_matrices && gpu::block_index() >= p.matrices[i + 1].first_block) ++i;
-  const FewRowsMatrix& matrix = p.matrices[i];
-  const std::int64_t first = std::int64_t{gpu::block_index() - matrix.first_block} * kBlockOutputs;
-  if (tile.group < 0) return set_to_zero(p, matrix, tile, first, kBlockOutputs);
-  const std::int64_t output = first + gpu::warp_index() * kOutputs;
+  const OutputPlace<kOutputs> place(p);
+  const FewRowsMatrix& matrix = *place.matrix;
+  if (tile.group < 0) return set_to_zero(p, matrix, tile, place.first, place.kOfBlock);
+  const std::int64_t output = place.of_warp();
   const Rows w(matrix.w, p.k);
   if constexpr (kMostRows == 1) {
     multiply<Rows, X, 1, kOutputs>(p, matrix, tile, w, output);
@@ -255,12 +289,12 @@ LAMINA_GPU_FUNCTION void few_rows(const FewRowsParams& p) {
 
 // A kernel for any number of rows, and one for a single row, which needs fewer registers:
 // kOneRowBlocks of its blocks run on a multiprocessor.
-#define LAMINA_FEW_ROWS(name, Rows, X, kOutputs, kOneRowBlocks)                             \
-  LAMINA_GPU_KERNEL_BOUNDS(few_rows_##name, FewRowsParams, kFewRowsThreads, 2) {            \
-    few_rows<Rows, X, kFewRows, kOutputs>(p);                                               \
-  }                                                                                         \
-  LAMINA_GPU_KERNEL_BOUNDS(one_row_##name, FewRowsParams, kFewRowsThreads, kOneRowBlocks) { \
-    few_rows<Rows, X, 1, kOutputs>(p);                                                      \
+#define LAMINA_FEW_ROWS(name, Rows, X, kOutputs, kOneRowBlocks)                            \
+  LAMINA_GPU_KERNEL_EARLY(few_rows_##name, FewRowsParams, kFewRowsThreads, 2) {            \
+    few_rows<Rows, X, kFewRows, kOutputs>(p);                                              \
+  }                                                                                        \
+  LAMINA_GPU_KERNEL_EARLY(one_row_##name, FewRowsParams, kFewRowsThreads, kOneRowBlocks) { \
+    few_rows<Rows, X, 1, kOutputs>(p);                                                     \
   }
 
 }  // namespace lamina::cuda

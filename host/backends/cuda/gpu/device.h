@@ -9,9 +9,22 @@
 #define LAMINA_GPU_FUNCTION __device__ __forceinline__
 // Before a loop over registers, which have no index.
 #define LAMINA_GPU_UNROLL _Pragma("unroll")
-#define LAMINA_GPU_KERNEL(name, Params) \
-  extern "C" __global__ void name(const __grid_constant__ Params p)
+#define LAMINA_GPU_KERNEL(name, Params)                               \
+  static LAMINA_GPU_FUNCTION void name##_after_wait(const Params& p); \
+  extern "C" __global__ void name(const __grid_constant__ Params p) { \
+    ::lamina::cuda::gpu::wait_for_earlier();                          \
+    name##_after_wait(p);                                             \
+  }                                                                   \
+  static LAMINA_GPU_FUNCTION void name##_after_wait(const Params& p)
 #define LAMINA_GPU_KERNEL_BOUNDS(name, Params, max_threads, min_blocks) \
+  static LAMINA_GPU_FUNCTION void name##_after_wait(const Params& p);   \
+  LAMINA_GPU_KERNEL_EARLY(name, Params, max_threads, min_blocks) {      \
+    ::lamina::cuda::gpu::wait_for_earlier();                            \
+    name##_after_wait(p);                                               \
+  }                                                                     \
+  static LAMINA_GPU_FUNCTION void name##_after_wait(const Params& p)
+// The body calls wait_for_earlier().
+#define LAMINA_GPU_KERNEL_EARLY(name, Params, max_threads, min_blocks)  \
   extern "C" __global__ void __launch_bounds__(max_threads, min_blocks) \
       name(const __grid_constant__ Params p)
 // The body of a kernel that exists for compute capability 9.0 only; other images stop there.
@@ -38,6 +51,19 @@ LAMINA_GPU_FUNCTION int block_index_z() { return static_cast<int>(blockIdx.z); }
 LAMINA_GPU_FUNCTION int num_blocks() { return static_cast<int>(gridDim.x); }
 LAMINA_GPU_FUNCTION int num_blocks_y() { return static_cast<int>(gridDim.y); }
 LAMINA_GPU_FUNCTION int num_blocks_z() { return static_cast<int>(gridDim.z); }
+
+// A launch may begin before the one before it has ended (launch.h). Waits until all earlier ones
+// have ended and their results can be read, then lets the next one begin.
+LAMINA_GPU_FUNCTION void wait_for_earlier() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+// Copies the line of an address to the second cache.
+LAMINA_GPU_FUNCTION void prefetch(Address at) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(at.value));
+}
 
 LAMINA_GPU_FUNCTION void sync() { __syncthreads(); }
 LAMINA_GPU_FUNCTION void sync_warp() { __syncwarp(); }

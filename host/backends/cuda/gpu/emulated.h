@@ -16,14 +16,17 @@
 #define LAMINA_GPU_UNROLL
 #define LAMINA_GPU_KERNEL(name, Params) LAMINA_GPU_KERNEL_BOUNDS(name, Params, 1024, 1)
 #define LAMINA_GPU_KERNEL_BOUNDS(name, Params, max_threads, min_blocks) \
-  LAMINA_GPU_EMULATED_KERNEL(name, Params, max_threads, false)
+  LAMINA_GPU_EMULATED_KERNEL(name, Params, max_threads, false, first)
+#define LAMINA_GPU_KERNEL_EARLY(name, Params, max_threads, min_blocks) \
+  LAMINA_GPU_EMULATED_KERNEL(name, Params, max_threads, false, in_body)
 #define LAMINA_GPU_KERNEL_90(name, Params, max_threads, min_blocks, ...) \
-  LAMINA_GPU_EMULATED_KERNEL(name, Params, max_threads, true) { __VA_ARGS__; }
-#define LAMINA_GPU_EMULATED_KERNEL(name, Params, max_threads, has_warpgroups)                 \
-  static void name(const Params& p);                                                          \
-  [[maybe_unused]] static const ::lamina::cuda::gpu::EmulatedKernel name##_emulated(          \
-      #name, sizeof(Params), max_threads,                                                     \
-      [](const void* params) { name(*static_cast<const Params*>(params)); }, has_warpgroups); \
+  LAMINA_GPU_EMULATED_KERNEL(name, Params, max_threads, true, first) { __VA_ARGS__; }
+#define LAMINA_GPU_EMULATED_KERNEL(name, Params, max_threads, has_warpgroups, waits)         \
+  static void name(const Params& p);                                                         \
+  [[maybe_unused]] static const ::lamina::cuda::gpu::EmulatedKernel name##_emulated(         \
+      #name, sizeof(Params), max_threads,                                                    \
+      [](const void* params) { name(*static_cast<const Params*>(params)); }, has_warpgroups, \
+      ::lamina::cuda::gpu::EmulatedWait::waits);                                             \
   static void name([[maybe_unused]] const Params& p)
 #define LAMINA_GPU_SHARED(T, name, N)         \
   static constexpr char name##_key = 0;       \
@@ -40,6 +43,12 @@ inline int block_index_z() { return this_thread->block->index[2]; }
 inline int num_blocks() { return this_thread->launch->num_blocks[0]; }
 inline int num_blocks_y() { return this_thread->launch->num_blocks[1]; }
 inline int num_blocks_z() { return this_thread->launch->num_blocks[2]; }
+
+inline void wait_for_earlier() { this_thread->has_waited = true; }
+inline void prefetch(Address at) {
+  const detail::Located found = detail::locate(at);
+  detail::check_inside("global", found.extent, found.offset, 1);
+}
 
 using SourceLine = std::source_location;
 

@@ -31,6 +31,7 @@ Located locate(Address address);
 [[noreturn, gnu::cold]] void fault_outside(const char* memory, const CheckedMemory& extent,
                                            std::int64_t offset, std::int64_t bytes);
 [[noreturn, gnu::cold]] void fault_misaligned(const char* memory, std::int64_t alignment);
+[[noreturn, gnu::cold]] void fault_early();
 
 inline void check_inside(const char* memory, const CheckedMemory& extent, std::int64_t offset,
                          std::int64_t bytes) {
@@ -84,6 +85,7 @@ class Global {
   T* at(std::int64_t i, int count) const {
     constexpr auto kBytes = static_cast<std::int64_t>(sizeof(T));
     const std::int64_t offset = offset_ + i * kBytes;
+    if (!this_thread->has_waited) detail::fault_early();
     detail::check_inside("global", extent_, offset, count * kBytes);
     return reinterpret_cast<T*>(extent_.begin + offset);
   }

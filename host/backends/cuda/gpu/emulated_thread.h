@@ -22,6 +22,7 @@ struct EmulatedThread {
   const EmulatedBlock* block = nullptr;
   const EmulatedLaunch* launch = nullptr;
   bool watches_shared = false;  // accesses to shared memory are noted
+  bool has_waited = true;       // for the launches before this one
   // Products of the warpgroup (gpu/warpgroup.h): the group that is open, and the last group that
   // has ended.
   int product_group = 1, products_done = 0;
@@ -30,14 +31,19 @@ struct EmulatedThread {
 // The thread that runs now.
 [[gnu::tls_model("initial-exec")]] extern thread_local constinit EmulatedThread* this_thread;
 
+// The place where a kernel waits for earlier launches; `never` is for kernels of plugins.
+enum class EmulatedWait { never, first, in_body };
+
 // A kernel compiled for the emulated GPU; a constant of each kernel, which enters it into a list.
 struct EmulatedKernel {
   EmulatedKernel(const char* name, std::size_t params_bytes, int max_threads,
-                 void (*run)(const void* params), bool has_warpgroups = false);
+                 void (*run)(const void* params), bool has_warpgroups = false,
+                 EmulatedWait wait = EmulatedWait::never);
   const char* name;
   std::size_t params_bytes;
   int max_threads;
-  bool has_warpgroups;              // declared by LAMINA_GPU_KERNEL_90
+  bool has_warpgroups;  // declared by LAMINA_GPU_KERNEL_90
+  EmulatedWait wait;
   void (*run)(const void* params);  // one thread
   const EmulatedKernel* next;       // in the list
 };

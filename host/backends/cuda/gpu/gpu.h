@@ -27,6 +27,8 @@
 //   load_matrix mma_16x8x16                tensor cores, gpu/tensor_cores.h
 //   LAMINA_GPU_KERNEL_90 warpgroup_multiply   tensor cores of compute capability 9.0,
 //                                          gpu/warpgroup.h
+//   LAMINA_GPU_KERNEL_EARLY wait_for_earlier prefetch    a kernel that begins before earlier ones
+//                                          have ended, and prefetches; every other one waits first
 // gpu/number.h: types of numbers, load() and store(); gpu/sums.h: sums of warps and blocks.
 #pragma once
 
