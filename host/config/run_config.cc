@@ -363,13 +363,19 @@ RunConfig parse_run(std::string_view text, const std::string& name) {
 
 namespace {
 
-// Resolves the overrides of a model without a run file.
+// Resolves the overrides of a model without a run file. They cannot replace the model itself.
 Resolved resolve_overrides(const Overrides& overrides, const std::string& where) {
   Raw raw;
   append_overrides(raw, overrides);
   expand_short_model(raw);
   leave_out_run_variables(raw);
-  return resolve(model_schema(), raw, where);
+  Resolved out = resolve(model_schema(), raw, where);
+  if (const Entry* other = out.values.find("model.path"))
+    throw UserError(ExitCode::usage,
+                    {other->origin.text,
+                     "sets the model of a run file, but the command has a model",
+                     {"give the command the other model, or set keys of this one: model.KEY"}});
+  return out;
 }
 
 }  // namespace

@@ -83,8 +83,8 @@ RunConfig parse_run(std::string_view text, const std::string& name);
 void check_environment(const std::vector<std::string>& environment);
 
 // Reads a model without a run: a .toml with `family` and [model], a config.json, or a directory
-// that contains one. Overrides may set only "model.*" and "family". Errors: exit 2; for JSON exit
-// 4.
+// that contains one. Overrides may set only keys of the model and "family", not "model" itself.
+// Errors: exit 2; for JSON exit 4.
 ModelSource load_model(const std::filesystem::path& path, const Overrides& overrides = {});
 
 }  // namespace lamina::config

@@ -220,6 +220,18 @@ TEST_F(ModelFiles, F33VariablesOfRunsAreCheckedForModelsToo) {
   EXPECT_ERROR_SAYS(load("LAMINA_NOWHERE__STEPS=1"), 2, "unknown key 'nowhere.steps'");
 }
 
+TEST_F(ModelFiles, AnotherModelCannotBeSet) {
+  const std::string file =
+      folder_.write("m.toml", "family = \"simple\"\n[model]\nhidden_size = 8\n");
+  for (const char* set : {"model=other", "model.path=other"})
+    EXPECT_USER_ERROR(load_model(file, {{set}, {}}), 2,
+                      std::string("--set ") + set +
+                          ": sets the model of a run file, but the command has a model\n"
+                          "  give the command the other model, or set keys of this one: model.KEY");
+  EXPECT_ERROR_SAYS(load_model(file, {{}, {"LAMINA_MODEL__PATH=other"}}), 2,
+                    "LAMINA_MODEL__PATH: sets the model of a run file, but ");
+}
+
 TEST_F(ModelFiles, AliasIsTheSameKey) {
   std::string path = folder_.write("config.json", R"({"n_embd": 32})");
   ModelSource model = load_model(path, {{"model.hidden_size=48"}, {}});
