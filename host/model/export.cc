@@ -48,7 +48,7 @@ std::vector<std::string> keys_that_others_miss(const std::string& directory,
 }  // namespace
 
 void check_that_it_loads(const std::string& directory, const registry::Catalog& plugins) {
-  const OpenedModel opened = open_weights(directory, plugins);
+  const OpenedModel opened = reopen(directory, plugins);
   weights::match_weights(*opened.model, io::WeightFiles(directory));
 }
 

@@ -230,8 +230,7 @@ decoder::Model make_of(Description& from, const registry::Catalog& plugins,
   if (from.directory.empty() || out.mtp_depth() == 0) return out;
   const io::WeightFiles files(from.directory);
   if (!weights::lacks_predictions(out, files)) return out;
-  log::info("{}: has no weights for its {} prediction layers, which are omitted", files.path(),
-            out.mtp_depth());
+  from.omitted_predictions = out.mtp_depth();
   config::RawEntry none;
   none.key = fmt::format("model.{}", config::kPredictionLayers);
   none.value = std::int64_t{0};
@@ -240,10 +239,11 @@ decoder::Model make_of(Description& from, const registry::Catalog& plugins,
   return make(from.source, plugins, options);
 }
 
-OpenedModel open(const std::string& path, const registry::Catalog& plugins,
-                 const decoder::ModelOptions& options, const config::Overrides& overrides,
-                 const std::string& adapter) {
-  Description from = describe(path, plugins, overrides, adapter);
+namespace {
+
+// `written`: only training wrote to the directory, so a mistake in its model.toml is damage.
+OpenedModel open_described(Description& from, const registry::Catalog& plugins,
+                           const decoder::ModelOptions& options, bool written) {
   decoder::ModelOptions with_tokens = with_tokenizer(options, from.directory);
   const auto read = [&] {
     auto model = std::make_unique<decoder::Model>(make_of(from, plugins, with_tokens));
@@ -251,17 +251,37 @@ OpenedModel open(const std::string& path, const registry::Catalog& plugins,
     with_tokens.adapter = adapter_of(*model, from.adapter);
     return std::make_unique<decoder::Model>(make(from.source, plugins, with_tokens));
   };
-  const bool written = !from.directory.empty() &&
-                       fs::exists(fs::path(from.directory) / "model.toml") && !from.published &&
-                       is_empty(overrides);
   auto model = written ? train::as_damage(read) : read();
-  note_unread(*model);
   return {.directory = from.directory,
           .published = std::move(from.published),
           .end_tokens = std::move(from.end_tokens),
           .adapter = from.adapter,
           .paired_width = from.paired_width,
           .model = std::move(model)};
+}
+
+bool is_written(const Description& from) {
+  return !from.directory.empty() && fs::exists(fs::path(from.directory) / "model.toml") &&
+         !from.published;
+}
+
+}  // namespace
+
+OpenedModel open(const std::string& path, const registry::Catalog& plugins,
+                 const decoder::ModelOptions& options, const config::Overrides& overrides,
+                 const std::string& adapter) {
+  Description from = describe(path, plugins, overrides, adapter);
+  OpenedModel out = open_described(from, plugins, options, is_written(from) && is_empty(overrides));
+  if (from.omitted_predictions > 0)
+    log::info("{}: has no weights for its {} prediction layers, which are omitted", from.directory,
+              from.omitted_predictions);
+  note_unread(*out.model);
+  return out;
+}
+
+OpenedModel reopen(const std::string& directory, const registry::Catalog& plugins) {
+  Description from = describe(directory, plugins);
+  return open_described(from, plugins, {}, is_written(from));
 }
 
 OpenedModel open_weights(const std::string& path, const registry::Catalog& plugins,

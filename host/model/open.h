@@ -74,6 +74,7 @@ struct Description {
   std::string adapter = {};
   // The argument of WeightFiles::unpair_rows(); 0: none.
   std::int64_t paired_width = 0;
+  int omitted_predictions = 0;  // prediction layers that make_of() left out
 };
 
 // Errors: as open(), except errors of plugins.
@@ -90,6 +91,10 @@ Description describe(const std::string& path, const registry::Catalog& plugins,
 OpenedModel open(const std::string& path, const registry::Catalog& plugins,
                  const decoder::ModelOptions& options = {}, const config::Overrides& overrides = {},
                  const std::string& adapter = {});
+
+// Likewise, for a directory that this program has written: without the messages that open() has
+// logged about the same model before.
+OpenedModel reopen(const std::string& directory, const registry::Catalog& plugins);
 
 // Opens a model with weights. Errors: also exit 4 if there are no weights, if `path` is a file that
 // describes no model, or if there is no average.

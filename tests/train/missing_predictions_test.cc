@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "model/export.h"
 #include "model/load.h"
 #include "model/merge.h"
 #include "support/expect_error.h"
@@ -43,6 +44,13 @@ std::string write_predicting_run(const TempDir& folder, const std::string& train
 std::vector<std::string> names_in(const std::string& directory) {
   const io::WeightFiles files(directory);
   return {files.names().begin(), files.names().end()};
+}
+
+void expect_one_note(const std::string& messages, const std::string& from) {
+  const std::string note = "prediction layers, which are omitted";
+  const std::size_t first = messages.find(from + ": has no weights for its 1 " + note);
+  ASSERT_NE(first, messages.npos) << messages;
+  EXPECT_EQ(messages.find(note), messages.rfind(note)) << messages;
 }
 
 TEST(MissingPredictions, BeginNoRunUnlessTheyAreNamed) {
@@ -109,9 +117,19 @@ TEST(MissingPredictions, AreNoPartOfAMergedModel) {
   fs::create_directories(folder / "adapter");
   for (const char* name : {"adapter_config.json", "adapter_model.safetensors"})
     fs::copy_file(fs::path(run.checkpoint()) / name, fs::path(folder / "adapter") / name);
+  ::testing::internal::CaptureStderr();
   model::merge_to_hf(from, {.adapter = folder / "adapter"}, folder / "merged", {}, built_plugins(),
                      cpu::cpu_backend());
+  expect_one_note(::testing::internal::GetCapturedStderr(), from);
   EXPECT_THAT(names_in(folder / "merged"), ::testing::UnorderedElementsAreArray(names_in(from)));
+}
+
+TEST(MissingPredictions, AreNotedOnceByAnExport) {
+  const TempDir folder;
+  const std::string from = add_without_predictions(folder);
+  ::testing::internal::CaptureStderr();
+  model::export_model(from, folder / "export", {}, built_plugins(), cpu::cpu_backend());
+  expect_one_note(::testing::internal::GetCapturedStderr(), from);
 }
 
 }  // namespace
