@@ -14,6 +14,7 @@
 #include "cli/trained_run.h"
 #include "core/json.h"
 #include "io/weight_files.h"
+#include "support/gguf_conversion.h"
 #include "support/tensor_file.h"
 
 namespace lamina::cli {
@@ -128,6 +129,26 @@ TEST(CkptDiff, ComparesATypeWithAnother) {
   const JsonDocument json = JsonDocument::parse(f.out, "ckpt diff");
   for (JsonValue tensor : json.root().at("model").at("tensors").elements())
     EXPECT_LE(tensor.at("relative").as_double(), 1.0 / 256) << tensor.at("name").as_string();
+}
+
+TEST(CkptDiff, ComparesAGgufFileInThePublishedOrderOfRows) {
+  const TempDir folder;
+  const std::string model = folder / "model";
+  ASSERT_EQ(ckpt({"export", trained_run(), "--to", model}).code, 0);
+  lamina::testing::GgufConversion conversion = lamina::testing::as_llama(model);
+  conversion.layers(lamina::testing::kFeedForwardNames);
+  const std::string file = folder.write("model.gguf", conversion.gguf.bytes());
+  for (const auto& [a, b] : {std::pair(file, model), std::pair(model, file)}) {
+    const Finished f = ckpt({"diff", a, b});
+    EXPECT_EQ(f.code, 0) << f.out << f.err;
+    EXPECT_THAT(f.out, HasSubstr("model: 21 identical, 0 not\n"));
+  }
+  EXPECT_EQ(ckpt({"diff", file, file}).code, 0);
+
+  ASSERT_EQ(ckpt({"export", checkpoint(2), "--to", folder / "earlier"}).code, 0);
+  const Finished changed = ckpt({"diff", folder / "earlier", file});
+  EXPECT_EQ(changed.code, 3) << changed.err;
+  EXPECT_THAT(changed.out, HasSubstr("model: 0 identical, 21 not\n"));
 }
 
 TEST(CkptAverage, IsTheMeanOfEachTensorAndLoads) {

@@ -2,10 +2,13 @@
 #include <fmt/format.h>
 
 #include "cli/shell/command.h"
+#include "cli/shell/plugins.h"
 #include "cli/shell/text.h"
 #include "core/error.h"
 #include "core/json_writer.h"
+#include "core/log.h"
 #include "io/weight_files.h"
+#include "model/open.h"
 #include "model/place.h"
 #include "publishers/formats.h"
 #include "train/loop/run_directory.h"
@@ -60,6 +63,24 @@ std::string directory_of(const std::string& path) {
   return model::is_adapter(path) ? path : train::resolve_model_files(path);
 }
 
+// Opens the tensors of `path`. If only one of both models is a GGUF file, its rows of queries and
+// keys get the published order, as in the other.
+io::WeightFiles open_set(const std::string& path, const std::string& set, const std::string& other,
+                         const registry::Catalog& plugins) {
+  io::WeightFiles out(path, set);
+  if (!out.gguf() || !io::gguf_in(other).empty()) return out;
+  try {
+    out.unpair_rows(
+        model::describe(path, plugins, {}, {}, model::WeightForm::published).paired_width);
+  } catch (const UserError& error) {
+    log::warning(
+        "queries and keys may be reported as different, because their rows may have another order "
+        "in the GGUF file; compare safetensors files instead: {}",
+        error.what());
+  }
+  return out;
+}
+
 int run_diff(const Arguments& a, const Device&) {
   const std::string left = directory_of(a.positionals[0]), right = directory_of(a.positionals[1]);
   // An adapter has no other tensors, and a checkpoint has its adapter in this form, too.
@@ -78,7 +99,8 @@ int run_diff(const Arguments& a, const Device&) {
   std::string text = fmt::format("A  {}\nB  {}\n", left, right);
   for (const std::string& set : sets) {
     const Differences found =
-        weights::differences(io::WeightFiles(left, set), io::WeightFiles(right, set));
+        weights::differences(open_set(left, set, right, plugin_catalog(a.globals)),
+                             open_set(right, set, left, plugin_catalog(a.globals)));
     same = same && found.tensors.empty();
     json.key(set);
     write_json(json, found);
@@ -101,6 +123,7 @@ Command ckpt_diff_command() {
               "Compares tensors by their names in the files: missing, another shape or type, or "
               "other values, with the largest difference, absolute and relative to the largest "
               "value of A. "
+              "Rows of a GGUF file are compared in the published order. "
               "Optimizer state is compared if both have it. Exits with 0 if all "
               "are the same, with 3 if they differ. A checkpoint and a published model have "
               "different names: export the checkpoint first.",

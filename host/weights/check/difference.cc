@@ -67,14 +67,17 @@ Differences differences(const io::WeightFiles& a, const io::WeightFiles& b) {
     }
     const io::TensorView right = b.tensor(name);
     const bool same_form = left.dtype == right.dtype && left.shape == right.shape;
-    if (same_form && std::ranges::equal(left.bytes, right.bytes)) {
-      ++out.num_identical;
-      continue;
-    }
-    TensorDifference& found =
-        out.tensors.emplace_back(TensorDifference{std::string(name), spec(left), spec(right), {}});
-    if (left.shape == right.shape && has_values(left) && has_values(right))
+    const bool same_order = a.paired_rows(name) == b.paired_rows(name);
+    TensorDifference found{std::string(name), spec(left), spec(right), {}};
+    bool identical = same_form && same_order && std::ranges::equal(left.bytes, right.bytes);
+    if (!identical && left.shape == right.shape && has_values(left) && has_values(right)) {
       found.values = compare(a, b, name);
+      identical = same_form && !same_order && found.values->num_different == 0;
+    }
+    if (identical)
+      ++out.num_identical;
+    else
+      out.tensors.push_back(std::move(found));
   }
   for (std::string_view name : b.names())
     if (!a.contains(name)) out.tensors.push_back({std::string(name), {}, spec(b.tensor(name)), {}});

@@ -25,12 +25,14 @@ struct TensorDifference {
 };
 
 struct Differences {
-  std::int64_t num_identical = 0;         // same name, type, shape and bytes
+  // Same name, type, shape and bytes; equal values, if the files have rows in different orders.
+  std::int64_t num_identical = 0;
   std::vector<TensorDifference> tensors;  // the others: tensors of `a` in the order of its
                                           // files, then tensors that only `b` has
 };
 
-// Errors: a tensor cannot be read.
+// Compares rows of queries and keys in the order of WeightFiles::unpair_rows(). Errors: a tensor
+// cannot be read.
 Differences differences(const io::WeightFiles& a, const io::WeightFiles& b);
 
 }  // namespace lamina::weights
