@@ -48,8 +48,9 @@ Raw read_toml(const std::filesystem::path& path, Origin::Kind kind);
 Raw parse_toml(std::string_view text, const std::string& name, Origin::Kind kind,
                const std::filesystem::path& folder = {});
 
-// Reads "section.key=value" of --set. A value that is not TOML is a string.
-Raw parse_override(std::string_view assignment);
+// Reads "section.key=value" of --set. A value that is not TOML is a string. `option` is the option
+// that sets the key, as typed; "" for --set.
+Raw parse_override(std::string_view assignment, const std::string& option = {});
 
 // "train.steps": parts of letters, digits, _ and - between dots.
 bool is_dotted_key(std::string_view key);

@@ -23,6 +23,8 @@ void expand_short_model(Raw& raw) {
 void append_overrides(Raw& raw, const Overrides& overrides) {
   raw.append(parse_environment(overrides.environment));
   for (const std::string& assignment : overrides.sets) raw.append(parse_override(assignment));
+  for (const OptionSetting& setting : overrides.options)
+    raw.append(parse_override(setting.assignment, setting.option));
 }
 
 // The keys of a run file that concern the model.

@@ -59,10 +59,19 @@ KeyPlace place_in(const RunConfig& config);
 // Every key of run files except those that a plugin declares.
 const Schema& run_schema();
 
-// Values from outside the file. Precedence: file < environment < --set.
+// A key that another option than --set sets. Errors name the option.
+struct OptionSetting {
+  std::string option;      // as typed, eg: "--kv-dtype int8"
+  std::string assignment;  // "section.key=value"
+};
+
+// Values from outside the file. Precedence: file < environment < --set < other options.
 struct Overrides {
   std::vector<std::string> sets;         // "section.key=value"
   std::vector<std::string> environment;  // "NAME=value", from process_environment()
+  std::vector<OptionSetting> options = {};
+
+  bool empty() const { return sets.empty() && environment.empty() && options.empty(); }
 };
 
 // Reads, resolves and cross-checks a run file. Relative paths in the file start at its folder,

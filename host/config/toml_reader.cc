@@ -204,9 +204,9 @@ Raw parse_assignment(std::string_view key, const std::string& typed, const Origi
   return out;
 }
 
-Raw parse_override(std::string_view assignment) {
+Raw parse_override(std::string_view assignment, const std::string& option) {
   auto equals = assignment.find('=');
-  std::string name = fmt::format("--set {}", assignment);
+  const std::string name = option.empty() ? fmt::format("--set {}", assignment) : option;
   if (equals == assignment.npos || !is_dotted_key(assignment.substr(0, equals)))
     throw UserError(ExitCode::usage,
                     {name, "is not section.key=value", {"eg: --set train.steps=100"}});

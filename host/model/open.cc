@@ -58,10 +58,6 @@ std::vector<std::int64_t> end_tokens_of(const std::string& checkpoint) {
   return form ? io::eos_token_ids(form->config()) : out;
 }
 
-bool is_empty(const config::Overrides& overrides) {
-  return overrides.sets.empty() && overrides.environment.empty();
-}
-
 // Refuses a run file, naming its run directory. Files with other mistakes are the reader's.
 void refuse_run_file(const std::string& path) {
   std::string out;
@@ -109,7 +105,7 @@ Description describe_directory(const DirectoryPlace& place, const config::Overri
     return config::load_model(place.has_toml ? directory / "model.toml" : directory, overrides);
   };
   // Training wrote the description of a directory that is not published.
-  const bool written = !place.has_config && is_empty(overrides);
+  const bool written = !place.has_config && overrides.empty();
   out.source = written ? train::as_damage(read) : read();
   if (!place.has_config) out.end_tokens = end_tokens_of(out.directory);
   return out;
@@ -271,7 +267,7 @@ OpenedModel open(const std::string& path, const registry::Catalog& plugins,
                  const decoder::ModelOptions& options, const config::Overrides& overrides,
                  const std::string& adapter) {
   Description from = describe(path, plugins, overrides, adapter);
-  OpenedModel out = open_described(from, plugins, options, is_written(from) && is_empty(overrides));
+  OpenedModel out = open_described(from, plugins, options, is_written(from) && overrides.empty());
   if (from.omitted_predictions > 0)
     log::info("{}: has no weights for its {} prediction layers, which are omitted", from.directory,
               from.omitted_predictions);

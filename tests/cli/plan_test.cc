@@ -13,6 +13,7 @@ using lamina::testing::Finished;
 using lamina::testing::TempDir;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 std::string shipped(const std::string& name) {
   return LAMINA_SOURCE_DIR "/configs/models/" + name + ".toml";
@@ -86,6 +87,17 @@ TEST(Plan, CountsTheStateOfATrainingRun) {
   EXPECT_THAT(text, HasSubstr("  lookup-only tables need only the rows of a step's tokens: 128"));
   EXPECT_THAT(plan({file, "--context", "3", "--set", "model.tie_word_embeddings=true"}),
               Not(HasSubstr("only looked up")));
+}
+
+TEST(Plan, AnOptionIsRefusedByItsOwnName) {
+  const char* const latent = LAMINA_SOURCE_DIR "/plugins/deepseek/check/deepseek_v2_predicts.toml";
+  const Finished refused = lamina_program({"plan", latent, "--kv-dtype", "int8"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err,
+              StartsWith("error: --kv-dtype int8: 'model.kv_dtype' is \"int8\", but "));
+  const TempDir folder;
+  EXPECT_THAT(train_tiny(folder, "out", {"--quantize", "int4"}).err,
+              StartsWith("error: --quantize int4: "));
 }
 
 TEST(Plan, CountsWork) {

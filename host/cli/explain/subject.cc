@@ -41,7 +41,7 @@ Subject find_subject(const Arguments& a) {
   const bool is_run = config::is_run_file(path);
   if (is_run) {
     refuse_quantising(a, "the run file " + path);
-    config::RunConfig c = config::load_run(path, {sets_of(a), config::process_environment()});
+    config::RunConfig c = config::load_run(path, overrides_of(a));
     s.model = model::open_trained(c, plugin_catalog(a.globals));
     phase = "train";
     s.batch = c.train.microbatch_size;

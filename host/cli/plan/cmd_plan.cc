@@ -36,7 +36,7 @@ Subject find_planned(const Arguments& a) {
     return out;
   }
   refuse_quantising(a, "the run file " + path);
-  config::RunConfig c = config::load_run(path, {sets_of(a), config::process_environment()});
+  config::RunConfig c = config::load_run(path, overrides_of(a));
   auto model = model::open_trained(c, plugin_catalog(a.globals));
   const inspect::PlanOptions options = inspect::plan_options(
       c, *model, model::describe_teacher(c, plugin_catalog(a.globals), *model));

@@ -77,15 +77,19 @@ std::optional<weights::Quantisation> quantisation(const Arguments& a, const std:
   return out;
 }
 
-std::vector<std::string> quantise_sets(const Arguments& a) {
+std::vector<config::OptionSetting> quantise_settings(const Arguments& a) {
   const std::optional<weights::Quantisation> what = quantisation(a);
   if (!what) return {};
-  std::vector<std::string> out = {"train.quantize=" + config::toml_quote(what->format)};
+  std::vector<config::OptionSetting> out = {{fmt::format("--{} {}", kQuantize, what->format),
+                                             "train.quantize=" + config::toml_quote(what->format)}};
   if (what->rules.empty()) return out;
-  std::vector<std::string> rules;
-  for (const weights::QuantiseRule& rule : what->rules)
+  std::vector<std::string> typed, rules;
+  for (const weights::QuantiseRule& rule : what->rules) {
+    typed.push_back(fmt::format("--{} {}", kQuantizeRule, rule.text));
     rules.push_back(config::toml_quote(rule.text));
-  out.push_back(fmt::format("train.quantize_rules=[{}]", fmt::join(rules, ", ")));
+  }
+  out.push_back({fmt::format("{}", fmt::join(typed, " ")),
+                 fmt::format("train.quantize_rules=[{}]", fmt::join(rules, ", "))});
   return out;
 }
 
@@ -118,15 +122,16 @@ void note_plain_states(const Arguments& a, const decoder::Model& model, DType dt
             fmt::join(parts, ", "));
 }
 
-std::vector<std::string> sets_of(const Arguments& a) {
-  std::vector<std::string> out = a.texts("set");
+config::Overrides overrides_of(const Arguments& a) {
+  config::Overrides out{.sets = a.texts("set"), .environment = config::process_environment()};
   if (a.has("kv-dtype"))
-    out.push_back(fmt::format("model.{}={}", config::kKvDtype, a.text("kv-dtype")));
+    out.options.push_back({fmt::format("--kv-dtype {}", a.text("kv-dtype")),
+                           fmt::format("model.{}={}", config::kKvDtype, a.text("kv-dtype"))});
   return out;
 }
 
 config::Overrides model_overrides(const Arguments& a) {
-  config::Overrides out{.sets = sets_of(a), .environment = config::process_environment()};
+  config::Overrides out = overrides_of(a);
   // Keys of other sections have been checked, and have no effect on a model.
   std::erase_if(out.environment, [](const std::string& variable) {
     return !variable.starts_with("LAMINA_MODEL__");

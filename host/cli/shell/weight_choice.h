@@ -23,8 +23,8 @@ std::string quantize_formats();
 std::optional<weights::Quantisation> quantisation(const Arguments& a,
                                                   const std::string& format = "quantize");
 
-// Returns the keys of [train] that --quantize and --quantize-rule set, as for --set.
-std::vector<std::string> quantise_sets(const Arguments& a);
+// Returns the keys of [train] that --quantize and --quantize-rule set.
+std::vector<config::OptionSetting> quantise_settings(const Arguments& a);
 
 // UserError (exit 2) for --quantize together with `training`, eg: "--phase train".
 void refuse_quantising(const Arguments& a, const std::string& training);
@@ -33,13 +33,13 @@ Option kv_dtype_option();
 // Says which decode state --kv-dtype leaves in its own type, if the option is given.
 void note_plain_states(const Arguments& a, const decoder::Model& model, DType dtype);
 
-// Values of --set, with the keys that other options set.
-std::vector<std::string> sets_of(const Arguments& a);
+// Values of --set, of --kv-dtype and of the environment.
+config::Overrides overrides_of(const Arguments& a);
 
 // The choice for a command with some of these options and adapter_option().
 model::WeightChoice weight_choice(const Arguments& a);
 
-// The keys of [model] in sets_of() and in the environment (LAMINA_MODEL__NAME).
+// Likewise, but of the environment only keys of [model] (LAMINA_MODEL__NAME).
 config::Overrides model_overrides(const Arguments& a);
 
 }  // namespace lamina::cli

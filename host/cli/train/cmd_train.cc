@@ -137,12 +137,13 @@ Option training_device_option() {
 
 int run_train(const Arguments& arguments, const Device& device) {
   catch_stop_signals();  // before anything that takes time
-  std::vector<std::string> sets = arguments.texts("set");
+  config::Overrides overrides{arguments.texts("set"), config::process_environment(),
+                              quantise_settings(arguments)};
   if (arguments.has("out"))
-    sets.push_back("run.out=" + config::toml_quote(fs::absolute(arguments.text("out")).string()));
-  for (std::string& set : quantise_sets(arguments)) sets.push_back(std::move(set));
-  config::RunConfig c =
-      config::load_run(arguments.positionals[0], {sets, config::process_environment()});
+    overrides.options.push_back(
+        {"--out " + arguments.text("out"),
+         "run.out=" + config::toml_quote(fs::absolute(arguments.text("out")).string())});
+  config::RunConfig c = config::load_run(arguments.positionals[0], overrides);
   const std::vector<const Device*> devices = device::open_all(arguments.text("device"));
   if (devices.size() > 1) train::share_among(c, static_cast<int>(devices.size()));
   train::check_output_folders(c);
