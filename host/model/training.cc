@@ -205,6 +205,12 @@ std::string summary_of(const train::StartWeights& weights) {
   return out;
 }
 
+std::unique_ptr<decoder::Model> make_resumed(const config::RunConfig& run, const Description& from,
+                                             const registry::Catalog& plugins,
+                                             const decoder::ModelOptions& options) {
+  return make_adapted(with_own_keys(from, run), plugins, options, run, from.adapter);
+}
+
 Training resumed(const config::RunConfig& run, const registry::Catalog& plugins,
                  const std::string& checkpoint) {
   Training out;
@@ -212,9 +218,8 @@ Training resumed(const config::RunConfig& run, const registry::Catalog& plugins,
   const auto compress = [&](std::int64_t) {
     return compressed_tokens(*text::load_tokenizer(from.directory));
   };
-  out.model = make_adapted(with_own_keys(from, run), plugins,
-                           {.scan_layers = run.train.scan_layers, .compress_tokens = compress}, run,
-                           from.adapter);
+  out.model = make_resumed(run, from, plugins,
+                           {.scan_layers = run.train.scan_layers, .compress_tokens = compress});
   out.inherited.directory = from.directory;
   for (train::SideFile& file : side_files(from.directory))
     out.inherited.files.push_back(std::move(file));
@@ -405,12 +410,19 @@ Training begin(const config::RunConfig& run, const registry::Catalog& plugins,
 }  // namespace
 
 std::unique_ptr<decoder::Model> open_trained(const config::RunConfig& run,
-                                             const registry::Catalog& plugins) {
+                                             const registry::Catalog& plugins,
+                                             const std::string& checkpoint) {
   const decoder::ModelOptions options{.scan_layers = run.train.scan_layers,
                                       .compress_tokens = decoder::uncompressed_tokens};
   if (run.train.from.empty()) {
     auto out = make_adapted(run.model, plugins, options, run, "");
     set_learning(run, nullptr, *out);
+    return out;
+  }
+  if (!checkpoint.empty()) {
+    const Description from = describe(checkpoint, plugins);
+    auto out = make_resumed(run, from, plugins, options);
+    set_learning_resumed(run, from.directory, *out);
     return out;
   }
   const Description from = describe(run.train.from, plugins, {}, {}, WeightForm::published);
@@ -421,8 +433,9 @@ std::unique_ptr<decoder::Model> open_trained(const config::RunConfig& run,
   return std::move(both.model);
 }
 
-config::DataSection data_section(const config::RunConfig& run) {
+config::DataSection data_section(const config::RunConfig& run, const std::string& checkpoint) {
   const std::string& from = run.train.from;
+  if (!from.empty() && !checkpoint.empty()) return train::data_section(run, checkpoint);
   return train::data_section(run,
                              from.empty() || run.data.tokenizer != from ? "" : model_files(from));
 }

@@ -13,14 +13,15 @@ namespace lamina::model {
 
 // Returns the model of a run file for inspection, not for computation: [model], or with train.from
 // the model of that directory, without the tokenizer that a compression of tokens would need.
-// Errors: as open(); exit 2 if family or [model] contradict the directory, unless train.fresh
-// lists the new tensors.
+// `checkpoint` as for open_training(). Errors: as open(); exit 2 if family or [model] contradict
+// the directory, unless train.fresh lists the new tensors.
 std::unique_ptr<decoder::Model> open_trained(const config::RunConfig& run,
-                                             const registry::Catalog& plugins);
+                                             const registry::Catalog& plugins,
+                                             const std::string& checkpoint = {});
 
 // Returns [data] as the run would begin with it: a tokenizer that is train.from is resolved to its
-// files. Errors: as model_files().
-config::DataSection data_section(const config::RunConfig& run);
+// files, or to the checkpoint that it resumes from. Errors: as model_files().
+config::DataSection data_section(const config::RunConfig& run, const std::string& checkpoint = {});
 
 struct Training {
   std::unique_ptr<decoder::Model> source;  // as the directory describes it; null without one

@@ -78,6 +78,49 @@ TEST(ResumeErrors, AFreshStartNeverMixesWithAnEarlierRun) {
             {"out: has checkpoints of an earlier run", "choose another --out, or --resume auto"}});
 }
 
+TEST(ResumeErrors, ADryRunRefusesWhatTheRunRefuses) {
+  Workplace w;
+  w.train();
+  for (const char* plan : {"--dry-run", "--fit"}) {
+    EXPECT_EQ(w.lamina({"train", "run.toml", plan, "--set", "train.steps=6"}).code, 0);
+    w.expect({{"train", "run.toml", plan, "--resume", "none"},
+              2,
+              {"out: has checkpoints of an earlier run", "choose another --out"}});
+    w.expect({{"train", "run.toml", plan, "--set", "optimizer.lr=0.5"},
+              2,
+              {"belongs to a run with other settings", "optimizer.lr was 0.0003 and is 0.5 now"}});
+    w.expect({{"train", "run.toml", plan, "--out", "other", "--resume", "out"},
+              2,
+              {"step-00000004: is at step 4, and 'train.steps' is 4: there is nothing to train"}});
+  }
+  fs::resize_file(w.path("out/checkpoints/step-00000004/optimizer.safetensors"), 100);
+  w.expect({{"train", "run.toml", "--dry-run", "--resume", "out/checkpoints/step-00000004"},
+            4,
+            {"the checkpoint is damaged; resume from an older one with --resume PATH"}});
+  EXPECT_EQ(w.lamina({"train", "run.toml", "--dry-run"}).code, 0);
+  EXPECT_TRUE(w.exists("out/checkpoints/step-00000004"));  // not set aside
+}
+
+// A checkpoint has all that its run began with.
+TEST(ResumeErrors, AResumedRunIsPlannedWithoutTheDirectoryThatItBeganWith) {
+  Workplace w;
+  w.train();
+  ASSERT_EQ(w.lamina({"ckpt", "export", "out", "--to", "start"}).code, 0);
+  w.write("tuned.toml",
+          "[data]\ntrain = [\"text.txt\"]\nsequence_length = 24\n"
+          "[train]\nfrom = \"start\"\nsteps = 4\nbatch_size = 4\n[run]\nout = \"tuned\"\n");
+  const Finished begun = w.lamina({"train", "tuned.toml", "--set", "train.steps=2"});
+  ASSERT_EQ(begun.code, 0) << begun.err;
+  fs::remove_all(w.path("start"));
+  for (const std::vector<std::string>& more :
+       std::vector<std::vector<std::string>>{{"--dry-run"}, {"--fit"}, {}}) {
+    std::vector<std::string> words = {"train", "tuned.toml"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Finished f = w.lamina(words);
+    EXPECT_EQ(f.code, 0) << f.err;
+  }
+}
+
 TEST(ResumeErrors, ResumesOnlyFromCheckpoints) {
   Workplace w;
   fs::create_directory(w.path("empty"));

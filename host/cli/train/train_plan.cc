@@ -28,8 +28,9 @@ constexpr double kUsableShare = 0.9;
 
 std::string bytes(std::uint64_t n) { return bytes_text(static_cast<double>(n)); }
 
-std::unique_ptr<decoder::Model> model_of(const Arguments& a, const config::RunConfig& run) {
-  auto model = model::open_trained(run, plugin_catalog(a.globals));
+std::unique_ptr<decoder::Model> model_of(const Arguments& a, const config::RunConfig& run,
+                                         const std::string& checkpoint) {
+  auto model = model::open_trained(run, plugin_catalog(a.globals), checkpoint);
   decoder::check_training_length(*model, run.data.sequence_length,
                                  config::place_in(run)("data.sequence_length"));
   return model;
@@ -98,9 +99,9 @@ int show_train_plan(const Arguments& a, const config::RunConfig& run,
                      {"remove one of them"}});
   const Device& device = *devices.front();
   device.use_threads(a.globals.threads ? a.globals.threads : run.run.threads);
-  // Nothing is resumed, but a checkpoint that is no checkpoint is refused as the run would.
-  static_cast<void>(train::likely_checkpoint(a.text("resume"), run.run.out));
-  const auto model = model_of(a, run);
+  const std::string checkpoint = train::likely_checkpoint(a.text("resume"), run.run.out);
+  const auto model = model_of(a, run, checkpoint);
+  train::check_resume(run, *model, a.text("resume"));
   const inspect::TeacherOfPlan teacher =
       model::describe_teacher(run, plugin_catalog(a.globals), *model);
   std::uint64_t available = device.available_memory();
@@ -109,7 +110,7 @@ int show_train_plan(const Arguments& a, const config::RunConfig& run,
     print(show_fit(a, *model, run, teacher, devices, available));
     return 0;
   }
-  const config::DataSection section = model::data_section(run);
+  const config::DataSection section = model::data_section(run, checkpoint);
   const auto tokenizer = data::load_tokenizer(section);
   DryRun found{.plan = inspect::plan_training(*model, run, device.backend(), teacher,
                                               static_cast<int>(devices.size()))};
@@ -126,7 +127,7 @@ int show_train_plan(const Arguments& a, const config::RunConfig& run,
 void check_train_memory(const Arguments& a, const config::RunConfig& run,
                         const std::vector<const Device*>& devices) {
   if (!has_own_memory(*devices.front())) return;
-  const auto model = model_of(a, run);
+  const auto model = model_of(a, run, train::likely_checkpoint(a.text("resume"), run.run.out));
   const inspect::TeacherOfPlan teacher =
       model::describe_teacher(run, plugin_catalog(a.globals), *model);
   const inspect::TrainPlan plan = inspect::plan_training(*model, run, devices.front()->backend(),

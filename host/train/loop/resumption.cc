@@ -36,6 +36,10 @@ std::string text_of(const io::Damaged& damage) {
   return text.where.empty() ? text.what : text.where + ": " + text.what;
 }
 
+std::int64_t steps_done(const std::string& checkpoint) {
+  return io::read_manifest(checkpoint).info().at("step").as_int64();
+}
+
 bool is_same(const fs::path& a, const fs::path& b) {
   std::error_code ec;
   return fs::equivalent(a, b, ec);
@@ -87,6 +91,7 @@ Resumption::Resumption(const std::string& resume, std::string run, const std::st
     candidates_.push_back(checkpoint_at(resume));
   if (automatic_ && candidates_.empty() && any) fail_none_usable();
   pass_over_damaged();
+  check_work_is_left();
 }
 
 void Resumption::pass_over_damaged() {
@@ -160,7 +165,6 @@ void Resumption::load(Loop& loop) {
     }
     pass_over_damaged();
   }
-  check_work_is_left();
 }
 
 // True if the checkpoint is in the directory of this run.
@@ -170,11 +174,13 @@ bool Resumption::is_own(const std::string& checkpoint) const {
 
 // Without a step the run would have no checkpoint, and those that it had would be set aside.
 void Resumption::check_work_is_left() const {
-  if (automatic_ || candidates_.empty() || is_own(checkpoint()) || step_ < now_.train.steps) return;
+  if (automatic_ || candidates_.empty() || is_own(checkpoint())) return;
+  const std::int64_t step = steps_done(checkpoint());
+  if (step < now_.train.steps) return;
   throw UserError(ExitCode::usage,
                   {checkpoint(),
                    fmt::format("is at step {}, and 'train.steps' is {}: there is nothing to train",
-                               step_, now_.train.steps),
+                               step, now_.train.steps),
                    {"raise train.steps, or use this checkpoint as it is"}});
 }
 

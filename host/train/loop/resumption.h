@@ -26,20 +26,21 @@ std::string likely_checkpoint(const std::string& resume, const std::string& run)
 //   for (const std::string& change : from.changes()) log::info("{}", change);
 //   for (const std::string& warning : from.set_aside()) log::warning("{}", warning);
 //
-// Nothing in the run directory is changed before set_aside(). REQUIRES: its lock is held.
+// Nothing in the run directory is changed before set_aside(). REQUIRES: its lock is held, unless it
+// is only constructed.
 class Resumption {
  public:
   // `resume` is "auto", "none" or a checkpoint; `run_file` is the resolved run file of the run as
   // it is requested now. Throws UserError: exit 2 if settings that shape a run differ from the
-  // checkpoint's, or if `resume` is "none" and there are checkpoints; exit 4 if there are
-  // checkpoints but none can be used.
+  // checkpoint's, if `resume` is "none" and there are checkpoints, or if it is a checkpoint of
+  // another run and no steps are left; exit 4 if there are checkpoints but none can be used.
   Resumption(const std::string& resume, std::string run, const std::string& run_file);
 
   // "" to start from scratch. The files are checked, except for the values of tensors.
   std::string checkpoint() const { return candidates_.empty() ? "" : candidates_.back(); }
 
   // Loads the checkpoint. With "auto", tries the one before if it is damaged. Throws as the
-  // constructor and Loop::resume() do; exit 2 if it belongs to another run and no steps are left.
+  // constructor and Loop::resume() do.
   void load(Loop& loop);
 
   // Settings that differ from the checkpoint's, and may differ.

@@ -119,6 +119,13 @@ void set_learning(decoder::Model& model, const config::RunConfig& run) {
   set_learning(model, options.optimizer, options.step().shape, options.place, *options.task);
 }
 
+void check_resume(const config::RunConfig& run, const decoder::Model& model,
+                  const std::string& resume) {
+  const Resumption would_resume(
+      resume, run.run.out,
+      config::resolved_run_file(run, model.family().name(), model_values(model)));
+}
+
 Run::Run(const config::RunConfig& config, const decoder::Model& model, const std::string& resume,
          const Backend& backend, const data::LoadHooks& hooks, Inherited inherited,
          CommunicatorGroup* group)

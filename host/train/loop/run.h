@@ -48,6 +48,10 @@ void share_among(config::RunConfig& run, int num_ranks);
 // Sets how the parameters of the model learn in this run; see parameter_groups.h.
 void set_learning(decoder::Model& model, const config::RunConfig& run);
 
+// Throws UserError if Run would refuse `resume` (Resumption). Changes nothing.
+void check_resume(const config::RunConfig& run, const decoder::Model& model,
+                  const std::string& resume);
+
 // Contents of train.from, or of the checkpoint that a run resumes.
 struct Inherited {
   std::unique_ptr<StartWeights> weights;  // null if it resumes a checkpoint
