@@ -97,14 +97,16 @@ TEST(CommandLine, EmptyPathsAreRefused) {
   for (const Command& command : all_commands())
     for (const Option& option : command.options) {
       const std::string& value = option.value;
-      const bool is_path = value == "FILE" || value == "DIR" || value == "FILE|DIR";
+      const bool is_path =
+          value == "FILE" || value == "DIR" || value == "FILE|DIR" || value == "auto|none|PATH";
       EXPECT_EQ(option.key.path, is_path) << command.name << " --" << option.key.name;
       if (!is_path) continue;
       std::istringstream name(command.name);
       std::vector<std::string> words{std::istream_iterator<std::string>(name), {}};
       words.insert(words.end(), {"--" + option.key.name, ""});
-      EXPECT_ERROR_SAYS(parse_command_line(all_commands(), words), 2,
-                        fmt::format("'--{}' must not be empty", option.key.name));
+      EXPECT_ERROR_SAYS(
+          parse_command_line(all_commands(), words), 2,
+          fmt::format("'--{}' must not be empty; expected {}", option.key.name, value));
       ++paths;
     }
   EXPECT_GT(paths, 30);

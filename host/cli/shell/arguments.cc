@@ -133,7 +133,8 @@ std::string with_all_words(std::string_view typed, const std::vector<std::string
 std::variant<Value, ErrorText> check_option(const Option& option, const std::string& shown,
                                             const std::string& text) {
   if (option.key.path && text.empty())
-    return ErrorText{"", fmt::format("'{}' must not be empty", shown), {"give a path"}};
+    return ErrorText{
+        "", fmt::format("'{}' must not be empty; expected {}", shown, option.value), {}};
   if (option.key.type == Type::string && option.key.choices.empty()) return Value(text);
   return config::check_value(option.key, shown, typed_value(option, text), text);
 }

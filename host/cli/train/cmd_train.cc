@@ -177,7 +177,8 @@ Command train_command() {
                            .preset = Value("auto"),
                            .doc = "auto: from the newest checkpoint of the run directory that is "
                                   "not damaged, if any; none; or a checkpoint: newer ones "
-                                  "are then set aside."},
+                                  "are then set aside.",
+                           .path = true},
                    .value = "auto|none|PATH"},
                   text_option("profile", 0, "steps=FIRST:LAST",
                               "Time every kernel of these steps: a table on stderr, and "
