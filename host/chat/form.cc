@@ -131,8 +131,7 @@ void cut_at_open_end(jinja::Rendered& rendered) {
 // The keys for reasoning in messages, the standard one first.
 constexpr std::string_view kReasoningKeys[] = {"reasoning_content", "thinking", "reasoning"};
 
-// As in transformers: keys that are null are dropped, and reasoning is available as "thinking" and
-// as "reasoning_content", whatever its key.
+// As template_messages() says. `is_open`: its text is to be continued.
 TemplateValue message_value(const JsonValue& message, bool is_open) {
   const auto value_of = [&](std::string_view key) {
     const JsonValue value = message.find(key);
@@ -158,6 +157,14 @@ TemplateValue message_value(const JsonValue& message, bool is_open) {
 }
 
 }  // namespace
+
+TemplateValue template_messages(const JsonValue& messages) {
+  if (!messages.is_array()) return jinja::from_json(messages);
+  std::vector<TemplateValue> out;
+  for (const JsonValue message : messages.elements())
+    out.push_back(message.is_object() ? message_value(message, false) : jinja::from_json(message));
+  return TemplateValue::list({out.begin(), out.end()});
+}
 
 Form Form::load(const std::string& directory, const std::optional<std::string>& file) {
   if (const std::string gguf = io::gguf_in(directory); !gguf.empty()) return of_gguf(gguf, file);

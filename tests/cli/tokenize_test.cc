@@ -1,4 +1,4 @@
-// lamina tokenize: output forms and refusals.
+// lamina tokenize: output forms and refusals. lamina template: its messages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,6 +29,21 @@ const std::string& directory() {
 Finished tokenize(std::vector<std::string> words) {
   words.insert(words.begin(), {"tokenize", "-m", directory()});
   return lamina_program(words);
+}
+
+TEST(Template, MessagesHaveTheKeysThatAModelReads) {
+  const TempDir folder;
+  const std::string shown = folder.write(
+      "t.jinja", "{% for m in messages %}[{{ m.content }}|{{ m.reasoning_content }}]{% endfor %}");
+  const auto render = [&](const std::string& messages) {
+    const std::string context = folder.write("c.json", "{\"messages\": " + messages + "}");
+    const Finished f = lamina_program({"template", shown, "--context", context});
+    EXPECT_EQ(f.code, 0) << f.err;
+    return f.out;
+  };
+  EXPECT_EQ(render(R"([{"role": "assistant", "content": null, "thinking": "t"}])"), "[|t]");
+  EXPECT_EQ(render(R"([{"content": {"text": null}}, "other"])"), "[{'text': None}|][|]");
+  EXPECT_EQ(render(R"({"a": null})"), "[|]");
 }
 
 TEST(Tokenize, Example) {

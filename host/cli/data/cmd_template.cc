@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <ctime>
 
+#include "chat/form.h"
 #include "cli/shell/command.h"
 #include "cli/shell/terminal.h"
 #include "core/error.h"
@@ -41,7 +42,8 @@ int run_template(const Arguments& a, const Device&) {
   for (const auto& [name, value] : context.root().members()) {
     if (name == "now") options.now = parse_time(value);
     std::erase_if(variables, [&name = name](const auto& known) { return known.first == name; });
-    variables.emplace_back(name, jinja::from_json(value));
+    variables.emplace_back(
+        name, name == "messages" ? chat::template_messages(value) : jinja::from_json(value));
   }
   print_model_text(parsed.render(variables, options).text, a.flag("raw"));
   return 0;
