@@ -67,6 +67,10 @@ InputFile::InputFile(const std::string& path, ExitCode code) {
     const int error = errno;
     // Sockets, and devices without a driver.
     if (error == ENXIO && ::stat(path.c_str(), &status) == 0) refuse(path, code, status.st_mode);
+    if (error == ENOENT && path == "-")
+      throw UserError(code, {path,
+                             "stdin is not read here; expected a file",
+                             {"write it to a file first, and give the name of the file"}});
     fail(error);
   }
   if (::fstat(descriptor_, &status) != 0) fail(errno);

@@ -15,7 +15,8 @@ namespace lamina {
 // open() of a FIFO waits for a writer, read() of a terminal waits for input.
 class InputFile {
  public:
-  // Errors: a UserError of class `code` with the path and the reason. Never blocks.
+  // Errors: a UserError of class `code` with the path and the reason. Never blocks. "-" is no name
+  // of stdin: options that read it do so themselves.
   InputFile(const std::string& path, ExitCode code);
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;

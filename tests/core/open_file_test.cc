@@ -35,6 +35,12 @@ TEST(InputFile, SaysWhyAFileCannotBeRead) {
                         "  check the path and its permissions");
 }
 
+TEST(InputFile, ADashIsNotStdin) {
+  EXPECT_USER_ERROR(InputFile("-", ExitCode::data), ExitCode::data,
+                    "-: stdin is not read here; expected a file\n"
+                    "  write it to a file first, and give the name of the file");
+}
+
 TEST(InputFile, APathDoesNotEndAtANulByte) {
   TempDir dir;
   const std::string path = dir.write("a.txt", "abc");

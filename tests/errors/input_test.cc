@@ -181,6 +181,23 @@ TEST(Faults, F22StdinIsReadToTheSameLimitAsAFile) {
   EXPECT_EQ(f.code, 0) << f.err;
 }
 
+TEST(InputErrors, StdinIsReadWhereTheHelpSaysSo) {
+  Workplace w;
+  w.train();
+  w.write("t.jinja", "{{ messages[0].content }}");
+  const std::string says = "-: stdin is not read here";
+  const Mistake mistakes[] = {
+      {{"config", "show", "-"}, 2, {says}},
+      {{"decode", "-m", "out", "--chat", "-p", "x", "--chat-template", "-"}, 5, {says}},
+      {{"decode", "-m", "out", "--chat", "-p", "x", "--chat-template", "t.jinja", "--tools", "-"},
+       5,
+       {says}},
+      {{"eval", "-m", "out", "-d", "-"}, 5, {"-: stdin cannot be read here"}},
+      {{"bench", "text", "-m", "out", "-f", "-"}, 5, {says}},
+  };
+  for (const Mistake& m : mistakes) w.expect(m);
+}
+
 TEST(Faults, F24NothingThatATerminalObeysIsPrinted) {
   Workplace w;
   const std::string evil = "a\x1b[31m\xc2\x9b\n.txt", worse = "\x9b" + evil;
