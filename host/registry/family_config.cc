@@ -8,6 +8,7 @@
 #include "registry/family_problems.h"
 #include "registry/json_keys.h"
 #include "registry/reply.h"
+#include "registry/rope_objects.h"
 
 namespace lamina::registry {
 namespace {
@@ -262,6 +263,7 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
   config::Resolved resolved = config::resolve_model(declared, with_implied(keys, settled), where);
   config::Table& values = resolved.values;
   refuse_layer_settings(name(), resolved.unread, problems);
+  check_scaling_has_kind(keys, values, problems);
   check_sources(*this, values, problems);
   check_sizes(*this, values, problems);
   problems.raise();

@@ -91,6 +91,28 @@ void check_rope_objects(const config::Raw& raw, config::Problems& problems) {
   }
 }
 
+void check_scaling_has_kind(const std::vector<ModelKey>& keys, const config::Table& values,
+                            config::Problems& problems) {
+  const config::Entry* kind = values.find("rope_scaling.rope_type");
+  if (!kind || kind->value != config::Value("default")) return;
+  for (const char* name :
+       {"factor", "low_freq_factor", "high_freq_factor", "beta_fast", "beta_slow", "truncate",
+        "attention_factor", "mscale", "mscale_all_dim", "short_factor", "long_factor"}) {
+    const std::string key = fmt::format("rope_scaling.{}", name);
+    const config::Entry* entry = values.find(key);
+    if (!entry || is_json(entry->origin) || entry->origin.kind <= kind->origin.kind) continue;
+    const auto declared =
+        std::ranges::find(keys, key, [](const ModelKey& known) { return known.key.name; });
+    if (declared != keys.end() && declared->key.preset == entry->value) continue;
+    problems.add(
+        {entry->origin.text,
+         fmt::format(
+             "'model.{}' has no effect, because 'model.rope_scaling.rope_type' is \"default\"",
+             key),
+         {"set the kind of scaling, eg: \"linear\", or leave it out"}});
+  }
+}
+
 void prefer_outer_context(config::Raw& raw) {
   const std::string outer_key = fmt::format("model.{}", kContext);
   const config::RawEntry* outer = find(raw.entries, outer_key);

@@ -9,6 +9,7 @@
 #include "support/dense_model.h"
 #include "support/expect_error.h"
 #include "support/models.h"
+#include "support/temp_dir.h"
 
 namespace lamina::testing {
 namespace {
@@ -151,6 +152,19 @@ TEST(StackKeys, TimescalesWorkInEveryFamilyWithPlainRotations) {
 }
 
 TEST(StackKeys, KeysWithoutEffectAreRefused) {
+  EXPECT_ERROR_SAYS(open_description(described("llama2", "rope_scaling.factor = 8.0\n")),
+                    ExitCode::usage,
+                    "'model.rope_scaling.factor' has no effect, because "
+                    "'model.rope_scaling.rope_type' is \"default\"\n"
+                    "  set the kind of scaling, eg: \"linear\", or leave it out");
+  const TempDir folder;
+  const std::string file =
+      folder.write("m.toml", described("llama2", "rope_scaling.rope_type = \"default\"\n"));
+  EXPECT_ERROR_SAYS(open_source(config::load_model(file, {{"model.rope_scaling.factor=8.0"}, {}})),
+                    ExitCode::usage, "--set model.rope_scaling.factor=8.0: 'model.rope_scaling.");
+  // A checkpoint has all keys.
+  open_description(described("llama2", "rope_scaling.factor = 1.0\n"));
+  open_description(described("llama2", "rope_scaling = {rope_type = \"default\", factor = 8.0}\n"));
   EXPECT_ERROR_SAYS(open_description(described("qwen3", "normalize_embedding_logits = true\n")),
                     ExitCode::usage,
                     "'model.normalize_embedding_logits' is true, but the head is a separate "
