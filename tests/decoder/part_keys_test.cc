@@ -280,6 +280,15 @@ TEST(PartKeys, WhereTheyCannotBeIsRefused) {
                     ExitCode::usage,
                     "model.qk_norm_with_scale: queries of a layer of this model have no norm\n"
                     "  leave it out");
+  for (const char* without : {"", "use_v_norm = false\n"})
+    EXPECT_ERROR_SAYS(
+        open_description(
+            dense_description("llama2", std::string("qkv_norm_eps = 0.5\n") + without)),
+        ExitCode::usage,
+        "'model.qkv_norm_eps' is 0.5, but no layer of this model has norms of queries, keys or "
+        "values\n  leave it out");
+  for (const char* with : {"use_qk_norm = true\n", "use_v_norm = true\n"})
+    open_description(dense_description("llama2", std::string("qkv_norm_eps = 0.5\n") + with));
   EXPECT_ERROR_SAYS(
       open_description("family = \"simple\"\n[model]\nvocab_size = 61\nhidden_size = 24\n"
                        "num_hidden_layers = 1\nmlp_activations = [\"relu\"]\n"),

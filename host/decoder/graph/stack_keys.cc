@@ -206,6 +206,7 @@ void refuse_idle_keys(const ModelParts& parts, const BlockParts& has) {
         config::kQkNormWithScale, config::kUseVNorm, config::kVNormWithScale, config::kQkvNormEps,
         config::kShareKv, config::kSinks, config::kAttentionType, config::kMobaChunk})
     if (!has.attention) refuse(key, "attention");
+  if (!has.qkv_norms) refuse(config::kQkvNormEps, "norms of queries, keys or values");
   if (!has.feed_forward) refuse(config::kMlpActivations, "a dense feed-forward");
   if (!has.router) refuse(config::kRandomRouting, "a router that chooses by computed scores");
   for (const std::string_view key :

@@ -79,6 +79,9 @@ class AttentionInputs {
     return true;
   }
 
+  // Returns whether queries, keys or values of any attention have a norm now.
+  bool has_norms() const { return has_norms_; }
+
  private:
   enum class What { query, key, value };
   // The ops between a matrix and attention.
@@ -139,6 +142,7 @@ class AttentionInputs {
     const bool has =
         std::ranges::any_of(chain.nodes, [&](NodeId id) { return is_norm(from_.node(id)); });
     const bool adds = wants.value_or(false) && !has;
+    has_norms_ = has_norms_ || wants.value_or(has);
     if (!has && !adds && weighted(what))
       refuse_key(
           what == What::value ? config::kVNormWithScale : config::kQkNormWithScale,
@@ -251,6 +255,7 @@ class AttentionInputs {
   Rewriter& r_;
   const Graph& from_;
   const BlockOptions& options_;
+  bool has_norms_ = false;
   std::map<std::array<ValueId, 2>, Tensor> made_;  // by old values, and by keys that are shared
 };
 
@@ -258,6 +263,7 @@ void apply(Recording& recording, const BlockContext& context) {
   Rewriter r(recording, context);
   AttentionInputs inputs(r, context.phase.options);
   r.run([&](NodeId id) { return inputs.change(id); });
+  recording.block.has.qkv_norms = inputs.has_norms();
 }
 
 }  // namespace

@@ -60,12 +60,14 @@ struct BlockOptions {
 // The parts of a block that keys can change.
 struct BlockParts {
   bool attention = false, rotations = false, feed_forward = false, router = false;
+  bool qkv_norms = false;  // found only where attention is remade, after keys have changed them
 
   void operator|=(const BlockParts& other) {
     attention |= other.attention;
     rotations |= other.rotations;
     feed_forward |= other.feed_forward;
     router |= other.router;
+    qkv_norms |= other.qkv_norms;
   }
 };
 
