@@ -121,6 +121,10 @@ std::string what_is_there(const std::string& directory) {
     return fmt::format("it contains '{}': give the path of that file", name);
   const auto has = [&](std::string_view name) { return std::ranges::count(names, name) > 0; };
   const auto is_weights = [](const std::string& n) { return n.ends_with(".safetensors"); };
+  const std::string adapter = fmt::format("{}.safetensors", publishers::kAdapterStem);
+  if (has(publishers::kAdapterConfig) && !has(adapter))
+    return fmt::format("it contains {}, but not the weights of the adapter, {}: copy that file too",
+                       publishers::kAdapterConfig, adapter);
   if (has(publishers::kAdapterConfig))
     return "it contains an adapter without its model: give the model, and the adapter with "
            "--adapter where the command has it";

@@ -215,6 +215,7 @@ class SavedAdapter {
  public:
   SavedAdapter(const decoder::Model& base, const std::string& directory)
       : base_(base),
+        directory_(directory),
         config_path_(fmt::format("{}/{}", directory, publishers::kAdapterConfig)),
         path_(fmt::format("{}/{}.safetensors", directory, publishers::kAdapterStem)),
         config_(weights::read_peft_config(directory)),
@@ -228,7 +229,7 @@ class SavedAdapter {
             .dropout = config_.dropout,
             .dora = config_.dora};
     std::set<std::string> modules;
-    const io::WeightFiles files(path_);
+    const io::WeightFiles files(directory_, publishers::kAdapterStem);
     for (std::string_view name : files.names()) {
       const std::string module = weights::module_of_adapter_tensor(name);
       if (module.empty())
@@ -357,7 +358,7 @@ class SavedAdapter {
   }
 
   const decoder::Model& base_;
-  std::string config_path_, path_;
+  std::string directory_, config_path_, path_;
   weights::PeftConfig config_;
   weights::TargetModules targets_;
   std::vector<Candidate> candidates_;

@@ -19,6 +19,17 @@ bool has_adapter_config(const fs::path& directory) {
   return fs::exists(directory / publishers::kAdapterConfig);
 }
 
+[[noreturn]] void refuse_base(const std::string& adapter, std::string what) {
+  const std::string config = fmt::format("{}/{}", adapter, publishers::kAdapterConfig);
+  throw UserError(
+      ExitCode::checkpoint,
+      {config,
+       "'base_model_name_or_path' " + std::move(what),
+       {"write the path of the adapter's model there; or give that model to a command that has "
+        "--adapter, with --adapter " +
+        adapter}});
+}
+
 }  // namespace
 
 bool is_adapter(const std::string& path) {
@@ -35,18 +46,13 @@ std::string base_of_adapter(const std::string& path) {
     if (base.empty() || !fs::exists(candidate)) continue;
     if (fs::is_directory(candidate) || !io::gguf_in(candidate.string()).empty())
       return candidate.lexically_normal().string();
-    throw UserError(
-        ExitCode::checkpoint,
-        {fmt::format("{}/{}", path, publishers::kAdapterConfig),
-         fmt::format("'base_model_name_or_path' must be the directory of a model or a GGUF file, "
-                     "got '{}'",
-                     printable(base)),
-         {"give its model with -m, and --adapter " + path}});
+    refuse_base(path, fmt::format("must be the directory of a model or a GGUF file, got '{}'",
+                                  printable(base)));
   }
-  throw UserError(ExitCode::checkpoint,
-                  {path,
-                   fmt::format("is an adapter of '{}', which does not exist", printable(base)),
-                   {"give its model with -m, and --adapter " + path}});
+  refuse_base(path, base.empty() ? "is missing; expected the directory of a model or a GGUF file"
+                                 : fmt::format("is '{}', which does not exist; expected the "
+                                               "directory of a model or a GGUF file",
+                                               printable(base)));
 }
 
 std::string model_files(const std::string& path) {

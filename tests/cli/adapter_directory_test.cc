@@ -107,5 +107,39 @@ TEST(AdapterDirectory, IsListedVerifiedAndCompared) {
   EXPECT_THAT(compared.out, HasSubstr("\"same\": true"));
 }
 
+TEST(AdapterDirectory, WithoutItsWeightsIsIncompleteForEveryCommand) {
+  const TempDir folder;
+  fs::create_directory(folder / "part");
+  fs::copy_file(adapter() + "/adapter_config.json", folder / "part/adapter_config.json");
+  const std::string part = folder / "part";
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"decode", "-m", part, "-p", "a"},
+           {"decode", "-m", trained_run(), "--adapter", part, "-p", "a"},
+           {"plan", part},
+           {"ckpt", "verify", part},
+           {"ckpt", "diff", adapter(), part}}) {
+    const Finished f = lamina_program(words);
+    EXPECT_EQ(f.code, 4) << words[0] << " " << words[1];
+    EXPECT_THAT(f.err, ::testing::EndsWith(
+                           part + ": has neither adapter_model.safetensors nor "
+                                  "adapter_model.safetensors.index.json\n"
+                                  "  it contains adapter_config.json, but not the weights of the "
+                                  "adapter, adapter_model.safetensors: copy that file too\n"));
+  }
+}
+
+TEST(AdapterDirectory, IsNotComparedWithAModel) {
+  const std::string model = trained_run() + "/checkpoints/step-00000004";
+  for (const auto& [a, b] : {std::pair(adapter(), model), {model, adapter()}}) {
+    const Finished f = ckpt({"diff", a, b});
+    EXPECT_EQ(f.code, 4);
+    EXPECT_EQ(f.err, "error: " + model + ": has no adapter to compare with the adapter " +
+                         adapter() +
+                         "; expected another adapter, or a checkpoint with one\n"
+                         "  `lamina ckpt merge` writes a model with the adapter, to compare with "
+                         "this one\n");
+  }
+}
+
 }  // namespace
 }  // namespace lamina::cli

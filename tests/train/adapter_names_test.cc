@@ -328,7 +328,17 @@ TEST(AdapterOfPeft, NamesTheDirectoryOfItsBase) {
                     saved.directory +
                         "/adapter_config.json: 'base_model_name_or_path' must be the directory of "
                         "a model or a GGUF file, got '" +
-                        secret + "'\n  give its model with -m, and --adapter " + saved.directory)
+                        secret +
+                        "'\n  write the path of the adapter's model there; or give that model to a "
+                        "command that has --adapter, with --adapter " +
+                        saved.directory)
+  const auto says = [&](const std::string& base, const std::string& what) {
+    saved.set("base_model_name_or_path", base);
+    EXPECT_ERROR_SAYS(load_f32(saved.directory), ExitCode::checkpoint,
+                      "adapter_config.json: 'base_model_name_or_path' " + what);
+  };
+  says("\"org/name\"", "is 'org/name', which does not exist; expected the directory of a model");
+  says("null", "is missing; expected the directory of a model or a GGUF file\n  write the path");
 }
 
 }  // namespace

@@ -81,10 +81,26 @@ io::WeightFiles open_set(const std::string& path, const std::string& set, const 
   return out;
 }
 
+// Throws UserError if `path` has no adapter, and so nothing to compare with the adapter `other`.
+void check_has_adapter(const std::string& path, const std::string& other) {
+  if (model::is_adapter(path) || io::has_weight_set(path, publishers::kAdapterStem)) return;
+  throw UserError(
+      ExitCode::checkpoint,
+      {path,
+       fmt::format("has no adapter to compare with the adapter {}; expected another adapter, or a "
+                   "checkpoint with one",
+                   other),
+       {"`lamina ckpt merge` writes a model with the adapter, to compare with this one"}});
+}
+
 int run_diff(const Arguments& a, const Device&) {
   const std::string left = directory_of(a.positionals[0]), right = directory_of(a.positionals[1]);
   // An adapter has no other tensors, and a checkpoint has its adapter in this form, too.
   const bool adapters = model::is_adapter(left) || model::is_adapter(right);
+  if (adapters) {
+    check_has_adapter(left, right);
+    check_has_adapter(right, left);
+  }
   std::vector<std::string> sets = {adapters ? std::string(publishers::kAdapterStem) : "model"};
   std::string not_compared;
   for (const std::string& set : {std::string(weights::kAverageStem), std::string("optimizer")}) {

@@ -9,6 +9,9 @@
 #include "cli/shell/units.h"
 #include "core/json_writer.h"
 #include "io/manifest.h"
+#include "io/weight_files.h"
+#include "model/place.h"
+#include "publishers/formats.h"
 
 namespace lamina::cli {
 namespace {
@@ -26,7 +29,8 @@ std::string verify_one(const std::string& path) {
   if (!fs::exists(fs::path(path) / io::kManifestName)) {
     std::int64_t count = 0;
     for_each_tensor(path, [&](const std::string&, const io::StoredTensor&) { ++count; });
-    if (count == 0) io::WeightFiles files(path);  // throws a better message if there is none
+    if (count == 0)  // throws a better message if there is none
+      io::WeightFiles files(path, model::is_adapter(path) ? publishers::kAdapterStem : "model");
     return fmt::format("{}: {} tensors, well-formed; it has no checksums to compare with", path,
                        count);
   }
