@@ -302,6 +302,25 @@ std::vector<std::string> unknown_keys(const std::vector<ModelKey>& keys,
   return out;
 }
 
+namespace {
+
+// Returns the deviation of fresh weights if the user set it and MaxText's initialisation, which
+// does not read it, was not set later; else null. Checkpoints, and run files that training wrote,
+// have the default of every key.
+const config::Entry* idle_range(const std::vector<ModelKey>& keys, const config::Table& values) {
+  const config::Entry* range = values.find(kInitializerRange);
+  const config::Entry* initializer = values.find(config::kInitializer);
+  if (range == nullptr || range->origin.kind < config::Origin::Kind::run_file ||
+      initializer == nullptr || initializer->origin.kind > range->origin.kind ||
+      initializer->value != config::Value(std::string(config::kInitializerMaxtext)))
+    return nullptr;
+  const auto known =
+      std::ranges::find(keys, kInitializerRange, [](const ModelKey& key) { return key.key.name; });
+  return known != keys.end() && known->key.preset == range->value ? nullptr : range;
+}
+
+}  // namespace
+
 std::vector<std::string> training_differences(const std::vector<ModelKey>& keys,
                                               const config::Resolved& resolved) {
   const config::Table& values = resolved.values;
@@ -323,6 +342,10 @@ std::vector<std::string> training_differences(const std::vector<ModelKey>& keys,
                     name, config::to_toml(entry.value), entry.origin.text, known->effect,
                     can_be_set ? fmt::format(" unless 'model.{}' is set", known->instead) : ""));
   }
+  if (const config::Entry* range = idle_range(keys, values))
+    out.push_back(fmt::format(
+        "{}: 'model.{}' has no effect, because 'model.{}' is \"{}\"; leave it out",
+        range->origin.text, kInitializerRange, config::kInitializer, config::kInitializerMaxtext));
   return out;
 }
 

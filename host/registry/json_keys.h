@@ -41,7 +41,7 @@ std::vector<std::string> unknown_keys(const std::vector<ModelKey>& keys,
 
 // Returns warnings for a training run: "'attention_dropout' is 0.1 (config.json:7), ...". They are
 // about keys that change only training and have no effect here, unless a key of [model] with the
-// same effect is set.
+// same effect is set; and about initializer_range of a run file with MaxText's initialisation.
 std::vector<std::string> training_differences(const std::vector<ModelKey>& keys,
                                               const config::Resolved& resolved);
 

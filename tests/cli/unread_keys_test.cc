@@ -15,6 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using lamina::testing::Finished;
+using lamina::testing::TempDir;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -79,6 +80,23 @@ TEST(UnreadKeys, TrainingKeysGiveAWarningInTraining) {
                 "run has none unless 'model.attention_dropout_rate' is set"));
   EXPECT_THAT(lamina_program({"decode", "-m", model.path(), "--ids", "1", "-n", "1"}).err,
               Not(HasSubstr("dropout")));
+}
+
+TEST(UnreadKeys, TrainingWarnsOfADeviationThatTheInitialisationDoesNotRead) {
+  const TempDir folder;
+  const std::string says =
+      "'model.initializer_range' has no effect, because 'model.initializer' is";
+  const auto warnings = [&](const std::string& out, const std::vector<std::string>& sets) {
+    std::vector<std::string> more = {"--quiet"};
+    for (const std::string& set : sets) more.insert(more.end(), {"--set", set});
+    const Finished f = train_tiny(folder, out, more);
+    EXPECT_EQ(f.code, 0) << f.err;
+    return f.err;
+  };
+  EXPECT_THAT(warnings("both", {"model.initializer=maxtext", "model.initializer_range=0.5"}),
+              HasSubstr("warning: --set model.initializer_range=0.5: " + says));
+  EXPECT_THAT(warnings("one", {"model.initializer=maxtext"}), Not(HasSubstr(says)));
+  EXPECT_THAT(warnings("other", {"model.initializer_range=0.5"}), Not(HasSubstr(says)));
 }
 
 }  // namespace
