@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "model/fold.h"
+#include "model/new_directory.h"
 #include "model/open.h"
 #include "model/same_function.h"
 #include "weights/match/tensor_map.h"
