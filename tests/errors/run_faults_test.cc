@@ -237,6 +237,36 @@ TEST(Faults, F16TheCommandToResumeEqualsTheGivenOne) {
           "--set 'run.name=a b' --resume auto` resumes the run"));
 }
 
+TEST(Faults, F16TheCommandToResumeHasTheFormatsOfWeights) {
+  Workplace w;
+  w.train();
+  Finished f = run_process({"timeout",
+                            "--foreground",
+                            "--preserve-status",
+                            "-s",
+                            "INT",
+                            "1",
+                            LAMINA_BUILD_DIR "/bin/lamina",
+                            "train",
+                            "run.toml",
+                            "--out",
+                            "tuned",
+                            "--set",
+                            "train.from=out",
+                            "--set",
+                            "lora.rank=2",
+                            "--set",
+                            "train.steps=1000000",
+                            "--quantize",
+                            "int8",
+                            "--quantize-rule",
+                            "embedding=none"},
+                           {.environment = {"LAMINA_PIN=0"}, .folder = w.path("").string()});
+  EXPECT_EQ(f.code, 75) << f.err;
+  EXPECT_THAT(f.err, HasSubstr("--set train.steps=1000000 --quantize int8 --quantize-rule "
+                               "embedding=none --resume auto` resumes"));
+}
+
 TEST(Faults, F17ACheckpointThatWasRemovedIsNotDamaged) {
   Workplace w;
   Finished f = beside_training(w,

@@ -153,6 +153,8 @@ std::string resume_command(const Arguments& a) {
   };
   if (a.has("out")) add("out", a.text("out"));
   for (const std::string& set : a.texts("set")) add("set", set);
+  if (a.has("quantize")) add("quantize", a.text("quantize"));
+  for (const std::string& rule : a.texts("quantize-rule")) add("quantize-rule", rule);
   if (a.has("device")) add("device", a.text("device"));
   out += plugin_options(a);
   if (a.globals.threads) add("threads", std::to_string(*a.globals.threads));
