@@ -65,38 +65,38 @@ void widen_piece(const typename X::Element* x, std::int64_t ldx, std::int64_t de
   }
 }
 
-// Adds the products of a step of one row of W. In assembly, because compilers keep some of the
+// Instructions that add the products of a step. In assembly, because compilers keep some of the
 // sums in memory otherwise: 12 sums, up to three registers of x and one of W are all 16 registers.
 // clang-format off
 #define LAMINA_EVEN "vpslld $16, %%ymm15, %%ymm15\n\t"
 #define LAMINA_ODD "vpand %[odd], %%ymm15, %%ymm15\n\t"
 #define LAMINA_PLAIN ""
-#define LAMINA_LOAD_X(at, number, to) "vmovups 32*" #number "+" #at "(%[x]), %%ymm" #to "\n\t"
-#define LAMINA_ROW_3(at, row, widen, a, b, c)                                        \
-  "vmovups " #at "(%[" row "), %%ymm15\n\t" widen                                    \
+#define LAMINA_LOAD_X(number, to) "vmovups 32*" #number "(%[x]), %%ymm" #to "\n\t"
+#define LAMINA_ROW_3(row, widen, a, b, c)                                            \
+  "vmovups (" row "), %%ymm15\n\t" widen                                             \
   "vfmadd231ps %%ymm12, %%ymm15, %[" #a "]\n\t"                                      \
   "vfmadd231ps %%ymm13, %%ymm15, %[" #b "]\n\t"                                      \
   "vfmadd231ps %%ymm14, %%ymm15, %[" #c "]\n\t"
-#define LAMINA_ROW_2(at, row, widen, a, b)                                           \
-  "vmovups " #at "(%[" row "), %%ymm15\n\t" widen                                    \
+#define LAMINA_ROW_2(row, widen, a, b)                                               \
+  "vmovups (" row "), %%ymm15\n\t" widen                                             \
   "vfmadd231ps %%ymm12, %%ymm15, %[" #a "]\n\t"                                      \
   "vfmadd231ps %%ymm13, %%ymm15, %[" #b "]\n\t"
-// Four rows of W times three rows of x; six times two. `first`: the register of x in the step.
-#define LAMINA_PART_3(at, x_at, first, second, third, widen)                         \
-  LAMINA_LOAD_X(x_at, first, 12) LAMINA_LOAD_X(x_at, second, 13)                     \
-  LAMINA_LOAD_X(x_at, third, 14)                                                     \
-  LAMINA_ROW_3(at, "w]", widen, s0, s1, s2)                                          \
-  LAMINA_ROW_3(at, "w],%[ld]", widen, s3, s4, s5)                                    \
-  LAMINA_ROW_3(at, "w],%[ld],2", widen, s6, s7, s8)                                  \
-  LAMINA_ROW_3(at, "v]", widen, s9, s10, s11)
-#define LAMINA_PART_2(at, x_at, first, second, widen)                                \
-  LAMINA_LOAD_X(x_at, first, 12) LAMINA_LOAD_X(x_at, second, 13)                     \
-  LAMINA_ROW_2(at, "w]", widen, s0, s1)                                              \
-  LAMINA_ROW_2(at, "w],%[ld]", widen, s2, s3)                                        \
-  LAMINA_ROW_2(at, "w],%[ld],2", widen, s4, s5)                                      \
-  LAMINA_ROW_2(at, "v]", widen, s6, s7)                                              \
-  LAMINA_ROW_2(at, "v],%[ld]", widen, s8, s9)                                        \
-  LAMINA_ROW_2(at, "v],%[ld],2", widen, s10, s11)
+// One part of four rows of W times three rows of x, and of six times two. `first`, ...: the
+// registers of x in the step.
+#define LAMINA_PART_3(first, second, third, widen)                                   \
+  LAMINA_LOAD_X(first, 12) LAMINA_LOAD_X(second, 13) LAMINA_LOAD_X(third, 14)        \
+  LAMINA_ROW_3("%[w]", widen, s0, s1, s2)                                            \
+  LAMINA_ROW_3("%[w],%[ld]", widen, s3, s4, s5)                                      \
+  LAMINA_ROW_3("%[w],%[ld],2", widen, s6, s7, s8)                                    \
+  LAMINA_ROW_3("%[v]", widen, s9, s10, s11)
+#define LAMINA_PART_2(first, second, widen)                                          \
+  LAMINA_LOAD_X(first, 12) LAMINA_LOAD_X(second, 13)                                 \
+  LAMINA_ROW_2("%[w]", widen, s0, s1)                                                \
+  LAMINA_ROW_2("%[w],%[ld]", widen, s2, s3)                                          \
+  LAMINA_ROW_2("%[w],%[ld],2", widen, s4, s5)                                        \
+  LAMINA_ROW_2("%[v]", widen, s6, s7)                                                \
+  LAMINA_ROW_2("%[v],%[ld]", widen, s8, s9)                                          \
+  LAMINA_ROW_2("%[v],%[ld],2", widen, s10, s11)
 #define LAMINA_ADD_STEPS(steps)                                                      \
   asm(steps                                                                          \
       : [s0] "+x"(s[0]), [s1] "+x"(s[1]), [s2] "+x"(s[2]), [s3] "+x"(s[3]),          \
@@ -133,15 +133,13 @@ LAMINA_SIMD void add_every_second(const std::byte* w, std::int64_t ld, const flo
     for (int r = 0; r < kWideSums / M / 2; ++r) __builtin_prefetch(fetch.rows + r * fetch.ld, 0, 2);
     fetch.rows += fetch.bytes;
     if constexpr (M == 3 && kIsF32)
-      LAMINA_ADD_STEPS(LAMINA_PART_3(0, 0, 0, 1, 2, LAMINA_PLAIN));
+      LAMINA_ADD_STEPS(LAMINA_PART_3(0, 1, 2, LAMINA_PLAIN));
     else if constexpr (M == 3)
-      LAMINA_ADD_STEPS(LAMINA_PART_3(0, 0, 0, 1, 2, LAMINA_EVEN)
-                           LAMINA_PART_3(0, 0, 3, 4, 5, LAMINA_ODD));
+      LAMINA_ADD_STEPS(LAMINA_PART_3(0, 1, 2, LAMINA_EVEN) LAMINA_PART_3(3, 4, 5, LAMINA_ODD));
     else if constexpr (kIsF32)
-      LAMINA_ADD_STEPS(LAMINA_PART_2(0, 0, 0, 1, LAMINA_PLAIN));
+      LAMINA_ADD_STEPS(LAMINA_PART_2(0, 1, LAMINA_PLAIN));
     else
-      LAMINA_ADD_STEPS(LAMINA_PART_2(0, 0, 0, 1, LAMINA_EVEN)
-                           LAMINA_PART_2(0, 0, 2, 3, LAMINA_ODD));
+      LAMINA_ADD_STEPS(LAMINA_PART_2(0, 1, LAMINA_EVEN) LAMINA_PART_2(2, 3, LAMINA_ODD));
   }
 }
 
