@@ -63,8 +63,9 @@ inline std::int64_t grid_for(std::int64_t count, std::int64_t per_block = 1) {
 // more than kUsualSharedBytes without it.
 void allow_shared_bytes(const CudaContext& context, Function function, std::size_t bytes);
 
-// Puts the kernel on args.queue. A shape with 0 blocks launches nothing. A kernel of lamina may
-// begin before the ones before it have ended, and waits for them itself (gpu/device.h).
+// Puts the kernel on args.queue. A shape with 0 blocks launches nothing. With LAMINA_GPU_OVERLAP=1
+// a kernel of lamina may begin before the ones before it have ended, and waits for them itself
+// (gpu/device.h).
 void launch_bytes(const KernelArgs& args, Function function, const LaunchShape& shape,
                   const void* params, std::size_t bytes);
 template <typename Params>
