@@ -15,11 +15,13 @@ std::string parent_directory(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
-void make_folder_of(const std::string& path) {
+void make_folder(const std::string& path) {
   std::error_code ec;
-  std::filesystem::create_directory(parent_directory(path), ec);
-  if (ec) fail_at(parent_directory(path), "cannot be created", ec.value());
+  std::filesystem::create_directory(path, ec);
+  if (ec) fail_at(path, "cannot be created", ec.value());
 }
+
+void make_folder_of(const std::string& path) { make_folder(parent_directory(path)); }
 
 void make_folders_of(const std::string& path) {
   std::error_code ec;

@@ -9,7 +9,10 @@ namespace lamina::io {
 // Returns the directory of `path`; "." if it has none.
 std::string parent_directory(const std::string& path);
 
-// Creates the directory of `path` if it is missing; those above it must exist. Errors: DeviceError.
+// Creates a directory if it is missing; those above it must exist. Errors: DeviceError.
+void make_folder(const std::string& path);
+
+// Likewise, the directory of `path`.
 void make_folder_of(const std::string& path);
 
 // Likewise, with those above it.

@@ -66,12 +66,13 @@ std::string directory_of(const std::string& path) {
 // Opens the tensors of `path`. If only one of both models is a GGUF file, its rows of queries and
 // keys get the published order, as in the other.
 io::WeightFiles open_set(const std::string& path, const std::string& set, const std::string& other,
-                         const registry::Catalog& plugins) {
+                         const Globals& globals) {
   io::WeightFiles out(path, set);
   if (!out.gguf() || !io::gguf_in(other).empty()) return out;
   try {
     out.unpair_rows(
-        model::describe(path, plugins, {}, {}, model::WeightForm::published).paired_width);
+        model::describe(path, plugin_catalog(globals), {}, {}, model::WeightForm::published)
+            .paired_width);
   } catch (const UserError& error) {
     log::warning(
         "queries and keys may be reported as different, because their rows may have another order "
@@ -114,9 +115,8 @@ int run_diff(const Arguments& a, const Device&) {
   json.begin_object().key("a").value(left).key("b").value(right);
   std::string text = fmt::format("A  {}\nB  {}\n", left, right);
   for (const std::string& set : sets) {
-    const Differences found =
-        weights::differences(open_set(left, set, right, plugin_catalog(a.globals)),
-                             open_set(right, set, left, plugin_catalog(a.globals)));
+    const Differences found = weights::differences(open_set(left, set, right, a.globals),
+                                                   open_set(right, set, left, a.globals));
     same = same && found.tensors.empty();
     json.key(set);
     write_json(json, found);

@@ -168,7 +168,7 @@ void Run::check_directory() {
 
 void Run::start() const {
   const std::string checkpoints = checkpoints_directory(options_.out);
-  io::make_folder_of(checkpoints + "/");
+  io::make_folder(checkpoints);
   io::remove_leftovers(checkpoints);
   io::write_durably(options_.out + "/config.toml", run_file_);
 }
