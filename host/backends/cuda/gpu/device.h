@@ -9,19 +9,18 @@
 #define LAMINA_GPU_FUNCTION __device__ __forceinline__
 // Before a loop over registers, which have no index.
 #define LAMINA_GPU_UNROLL _Pragma("unroll")
-#define LAMINA_GPU_KERNEL(name, Params)                               \
+#define LAMINA_GPU_KERNEL(name, Params) \
+  LAMINA_GPU_WAITS_FIRST(name, Params,  \
+                         extern "C" __global__ void name(const __grid_constant__ Params p))
+#define LAMINA_GPU_KERNEL_BOUNDS(name, Params, max_threads, min_blocks) \
+  LAMINA_GPU_WAITS_FIRST(name, Params,                                  \
+                         LAMINA_GPU_KERNEL_EARLY(name, Params, max_threads, min_blocks))
+#define LAMINA_GPU_WAITS_FIRST(name, Params, kernel)                  \
   static LAMINA_GPU_FUNCTION void name##_after_wait(const Params& p); \
-  extern "C" __global__ void name(const __grid_constant__ Params p) { \
+  kernel {                                                            \
     ::lamina::cuda::gpu::wait_for_earlier();                          \
     name##_after_wait(p);                                             \
   }                                                                   \
-  static LAMINA_GPU_FUNCTION void name##_after_wait(const Params& p)
-#define LAMINA_GPU_KERNEL_BOUNDS(name, Params, max_threads, min_blocks) \
-  static LAMINA_GPU_FUNCTION void name##_after_wait(const Params& p);   \
-  LAMINA_GPU_KERNEL_EARLY(name, Params, max_threads, min_blocks) {      \
-    ::lamina::cuda::gpu::wait_for_earlier();                            \
-    name##_after_wait(p);                                               \
-  }                                                                     \
   static LAMINA_GPU_FUNCTION void name##_after_wait(const Params& p)
 // The body calls wait_for_earlier().
 #define LAMINA_GPU_KERNEL_EARLY(name, Params, max_threads, min_blocks)  \
