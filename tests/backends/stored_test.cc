@@ -168,8 +168,8 @@ void expect_one_row_of_all_values() {
 }
 
 // Most blocks of a model have normal values only. Rows share scales by 128 rows, blocks by rows, or
-// neither does.
-void expect_one_row_of_normal_values() {
+// neither does. With `few_others`, some values are 0 or subnormal and some scales 0 or infinite.
+void expect_one_row_of_normal_values(bool few_others) {
   const std::int64_t n = 131;
   for (const std::int64_t num_values : {32, 128}) {
     const BlockFormat& format = *formats::fp8_format(num_values);
@@ -178,6 +178,7 @@ void expect_one_row_of_normal_values() {
     for (std::size_t i = 0; i < blocks.size(); ++i) {
       const auto size = std::to_integer<int>(blocks[i] & std::byte{127});
       if (size < 8 || size == 127) blocks[i] = (blocks[i] & std::byte{0x80}) | std::byte{13};
+      if (few_others && i % 331 == 0) blocks[i] = static_cast<std::byte>(i / 331 % 8);
     }
     using ScaleOf = float (*)(std::int64_t row, std::int64_t block);
     constexpr std::array<ScaleOf, 3> kScales = {
@@ -186,7 +187,8 @@ void expect_one_row_of_normal_values() {
         [](auto row, auto block) { return 0.01F + static_cast<float>((row * 37 + block) % 100); }};
     for (const ScaleOf scale_of : kScales) {
       for (std::int64_t i = 0; i < n * num_blocks; ++i) {
-        const float scale = scale_of(i / num_blocks, i % num_blocks);
+        float scale = scale_of(i / num_blocks, i % num_blocks);
+        if (few_others && i % 97 == 0) scale = i % 2 == 0 ? 0 : INFINITY;
         put(blocks.data() + i * format.num_bytes, &scale, sizeof scale);
       }
       expect_one_row_has_the_bits_of_widened_rows(format, blocks, n, k);
@@ -199,7 +201,7 @@ TEST(StoredProducts, OfOneRowHaveTheBitsOfWidenedRows) {
     const ScopedIsa scoped(isa);
     SCOPED_TRACE(name(isa));
     expect_one_row_of_all_values();
-    expect_one_row_of_normal_values();
+    for (const bool few_others : {false, true}) expect_one_row_of_normal_values(few_others);
   }
 }
 

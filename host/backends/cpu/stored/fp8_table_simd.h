@@ -95,46 +95,62 @@ class KeptFp8Tables {
 // order, because it works on halves of registers.
 struct Fp8Products {
   __m256i first, second;
+
+  Fp8Products(__m256i a, __m256i b) : first(a), second(b) {}
+  LAMINA_SIMD explicit Fp8Products(const std::uint16_t (&in_order)[32]) {
+    const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in_order));
+    const __m256i b = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in_order + 16));
+    first = _mm256_permute2x128_si256(a, b, 0x20);
+    second = _mm256_permute2x128_si256(a, b, 0x31);
+  }
 };
 
-// Computes products of 32 bytes at a time. Bytes of other kinds have wrong products: has_others().
-template <bool kSubnormal>
-class Fp8Multiplier {
+// Which kinds of bytes have been met: NaN and, without kSubnormal, subnormal bytes and zeros are
+// others.
+class Fp8Kinds {
  public:
-  LAMINA_SIMD Fp8Products multiply(const std::byte* p, const Fp8Tables<kSubnormal>& tables) {
+  LAMINA_SIMD void add(const std::byte* p) {
     const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-    const __m256i nibble = _mm256_set1_epi8(15), index = _mm256_and_si256(x, nibble);
-    const __m256i rest = _mm256_and_si256(_mm256_srli_epi16(x, 4), nibble);
-    const __m256i signs_and_exponents = _mm256_broadcastsi128_si256(
-        _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, -128, -127, -126, -125, -124, -123, -122, -121));
-    __m256i lower = _mm256_shuffle_epi8(tables.normal.lower, index);
-    __m256i upper = _mm256_add_epi8(_mm256_shuffle_epi8(tables.normal.upper, index),
-                                    _mm256_shuffle_epi8(signs_and_exponents, rest));
     const __m256i size = _mm256_and_si256(x, _mm256_set1_epi8(127));
-    if constexpr (kSubnormal) {
-      const __m256i is_subnormal = _mm256_cmpgt_epi8(_mm256_set1_epi8(kSubnormals), size);
-      const __m256i sign = _mm256_xor_si256(x, size);
-      const Fp8Table& subnormal = tables.subnormal;
-      lower = _mm256_blendv_epi8(lower, _mm256_shuffle_epi8(subnormal.lower, index), is_subnormal);
-      upper = _mm256_blendv_epi8(
-          upper, _mm256_or_si256(_mm256_shuffle_epi8(subnormal.upper, index), sign), is_subnormal);
-      most_ = _mm256_max_epu8(most_, size);
-    } else {  // sizes of subnormal bytes become the largest
-      most_ = _mm256_max_epu8(most_, _mm256_sub_epi8(size, _mm256_set1_epi8(kSubnormals)));
-    }
-    return {_mm256_unpacklo_epi8(lower, upper), _mm256_unpackhi_epi8(lower, upper)};
+    // Sizes of subnormal bytes become the largest.
+    most_ = _mm256_max_epu8(most_, _mm256_sub_epi8(size, _mm256_set1_epi8(kSubnormals)));
+    most_with_subnormals_ = _mm256_max_epu8(most_with_subnormals_, size);
   }
-  // True if one of the bytes was NaN, or subnormal without kSubnormal.
+  template <bool kSubnormal>
   LAMINA_SIMD bool has_others() const {
     const __m256i largest = _mm256_set1_epi8(kSubnormal ? 126 : 126 - kSubnormals);
-    const __m256i others = _mm256_subs_epu8(most_, largest);
+    const __m256i others = _mm256_subs_epu8(kSubnormal ? most_with_subnormals_ : most_, largest);
     return _mm256_testz_si256(others, others) == 0;
   }
 
- private:
   static constexpr int kSubnormals = 8;  // with zero
-  __m256i most_ = _mm256_setzero_si256();
+
+ private:
+  __m256i most_ = _mm256_setzero_si256(), most_with_subnormals_ = _mm256_setzero_si256();
 };
+
+// Computes products of 32 bytes. Others of Fp8Kinds have wrong products.
+template <bool kSubnormal>
+LAMINA_SIMD Fp8Products multiply(const std::byte* p, const Fp8Tables<kSubnormal>& tables) {
+  const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  const __m256i size = _mm256_and_si256(x, _mm256_set1_epi8(127));
+  const __m256i& index = size;  // shuffles use the lowest four bits
+  const __m256i rest = _mm256_and_si256(_mm256_srli_epi16(x, 4), _mm256_set1_epi8(15));
+  const __m256i signs_and_exponents = _mm256_broadcastsi128_si256(
+      _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, -128, -127, -126, -125, -124, -123, -122, -121));
+  __m256i lower = _mm256_shuffle_epi8(tables.normal.lower, index);
+  __m256i upper = _mm256_add_epi8(_mm256_shuffle_epi8(tables.normal.upper, index),
+                                  _mm256_shuffle_epi8(signs_and_exponents, rest));
+  if constexpr (kSubnormal) {
+    const __m256i is_subnormal = _mm256_cmpgt_epi8(_mm256_set1_epi8(Fp8Kinds::kSubnormals), size);
+    const __m256i sign = _mm256_xor_si256(x, size);
+    const Fp8Table& subnormal = tables.subnormal;
+    lower = _mm256_blendv_epi8(lower, _mm256_shuffle_epi8(subnormal.lower, index), is_subnormal);
+    upper = _mm256_blendv_epi8(
+        upper, _mm256_or_si256(_mm256_shuffle_epi8(subnormal.upper, index), sign), is_subnormal);
+  }
+  return {_mm256_unpacklo_epi8(lower, upper), _mm256_unpackhi_epi8(lower, upper)};
+}
 
 #endif
 

@@ -77,16 +77,17 @@ struct Fp8 {
   template <bool kSubnormal>
   LAMINA_SIMD static bool widen_by_tables(const std::byte* b, bfloat16* out) {
     const Fp8Tables<kSubnormal> tables(scale_of(b));
-    Fp8Multiplier<kSubnormal> multiplier;
+    Fp8Kinds kinds;
 #pragma GCC unroll 4
     for (int i = 0; i < kValues; i += 32) {
-      const Fp8Products w = multiplier.multiply(b + 4 + i, tables);
+      kinds.add(b + 4 + i);
+      const Fp8Products w = multiply<kSubnormal>(b + 4 + i, tables);
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i),
                           _mm256_permute2x128_si256(w.first, w.second, 0x20));
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i + kLanes),
                           _mm256_permute2x128_si256(w.first, w.second, 0x31));
     }
-    return !multiplier.has_others();
+    return !kinds.has_others<kSubnormal>();
   }
 
   using Sum = Vec<float, 8>;
@@ -102,76 +103,74 @@ struct Fp8 {
               _mm256_castsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
               _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + kLanes)), 1)) {}
   };
-  LAMINA_SIMD static Sum add_products(Sum sum, EvenAndOdd w, EvenAndOdd x) {
-    return fma(w.odd, x.odd, fma(w.even, x.even, sum));
+  LAMINA_SIMD static void add_products(Sum& sum, EvenAndOdd w, EvenAndOdd x) {
+    sum = fma(w.odd, x.odd, fma(w.even, x.even, sum));
   }
 
-  // Adds the products of a block of each of R rows. Number i of each 32 adds to sums[r][i / 8 % 2].
-  template <int R>
-  LAMINA_SIMD static void add_blocks(const std::byte* const (&b)[R], std::int64_t block,
-                                     const std::uint16_t* x, KeptFp8Tables (&kept)[R],
-                                     Sum (&sums)[R][2]) {
-    bool by_tables = true;
-#pragma GCC unroll 2
-    for (int r = 0; r < R; ++r) by_tables &= Fp8Tables<false>::takes(scale_of(b[r]));
-    if (by_tables) [[likely]] {
-      const Fp8Tables<false>* tables[R];
-      const float scale = scale_of(b[0]);
-      tables[0] = &kept[0].find(block, scale);
-#pragma GCC unroll 2
-      for (int r = 1; r < R; ++r)
-        tables[r] = scale_of(b[r]) == scale ? tables[0] : &kept[r].find(block, scale_of(b[r]));
-      if (add_by_tables<false>(b, tables, x, sums)) [[likely]]
-        return;
-    }
-    for (int r = 0; r < R; ++r) add_block(b[r], by_tables, x, sums[r]);
-  }
-  LAMINA_SIMD static void add_block(const std::byte* b, bool by_tables, const std::uint16_t* x,
-                                    Sum (&sums)[2]) {
-    if (by_tables) {
-      const Fp8Tables<true> tables(scale_of(b));
-      if (add_by_tables<true>({b}, {&tables}, x, reinterpret_cast<Sum(&)[1][2]>(sums))) return;
-    }
-    alignas(64) std::uint16_t values[kValues];
-    widen<Bf16>(b, reinterpret_cast<bfloat16*>(values));
-    for (int i = 0; i < kValues; i += 32) {
-      for (int half = 0; half < 2; ++half)
-        sums[half] = add_products(sums[half], EvenAndOdd(values + i + 8 * half),
-                                  EvenAndOdd(x + i + 8 * half));
-    }
-  }
-
-  // Returns false, and leaves sums, if a value is NaN, or subnormal without kSubnormal.
-  template <bool kSubnormal, int R>
-  LAMINA_SIMD static bool add_by_tables(const std::byte* const (&b)[R],
-                                        const Fp8Tables<kSubnormal>* const (&tables)[R],
-                                        const std::uint16_t* x, Sum (&sums)[R][2]) {
-    Sum with_blocks[R][2];
-#pragma GCC unroll 2
-    for (int r = 0; r < R; ++r) with_blocks[r][0] = sums[r][0], with_blocks[r][1] = sums[r][1];
-    Fp8Multiplier<kSubnormal> multiplier;
+  // Adds the products of 32 values of R rows. Number i adds to sums[r][i / 8 % 2].
+  template <int R, class Products>
+  LAMINA_SIMD static void add_step(const std::uint16_t* x, Products products, Sum (&sums)[R][2]) {
+    const EvenAndOdd first(x), second(x + 8);
 #pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      const Fp8Products w = products(r);
+      add_products(sums[r][0], EvenAndOdd(w.first), first);
+      add_products(sums[r][1], EvenAndOdd(w.second), second);
+      // Without this GCC computes all sums after all products, which then go to memory.
+      asm volatile("" : "+x"(sums[r][0].raw), "+x"(sums[r][1].raw));
+    }
+  }
+
+  // Sets `out` to the products of 32 bytes of any kind with any scale.
+  [[gnu::noinline]] static void multiply_any(const std::byte* p, float scale,
+                                             std::uint16_t (&out)[32]) {
+    Bf16::store32(reinterpret_cast<bfloat16*>(out), e4m3(load_bytes(p)) * splat(scale),
+                  e4m3(load_bytes(p + kLanes)) * splat(scale));
+  }
+
+  // Adds the products of a block of R rows, by tables where they have the products of all bytes.
+  template <int R>
+  LAMINA_SIMD static void add_blocks(const std::byte* const (&b)[R], bool by_tables,
+                                     const Fp8Tables<false>* const (&tables)[R],
+                                     const std::uint16_t* x, Sum (&sums)[R][2]) {
+    const auto by_table = [&](int i) {
+      add_step<R>(
+          x + i, [&](int r) { return multiply<false>(b[r] + 4 + i, *tables[r]); }, sums);
+    };
+    const auto has_others = [&](int begin, int end) {
+      Fp8Kinds kinds;
+#pragma GCC unroll 4
+      for (int i = begin; i < end; i += 32)
+#pragma GCC unroll 4
+        for (int r = 0; r < R; ++r) kinds.add(b[r] + 4 + i);
+      return kinds.has_others<false>();
+    };
+    if (by_tables && !has_others(0, kValues)) [[likely]] {  // one branch for all
+#pragma GCC unroll 4
+      for (int i = 0; i < kValues; i += 32) by_table(i);
+      return;
+    }
     for (int i = 0; i < kValues; i += 32) {
-      const EvenAndOdd first(x + i), second(x + i + 8);
-#pragma GCC unroll 2
-      for (int r = 0; r < R; ++r) {
-        const Fp8Products w = multiplier.multiply(b[r] + 4 + i, *tables[r]);
-        with_blocks[r][0] = add_products(with_blocks[r][0], EvenAndOdd(w.first), first);
-        with_blocks[r][1] = add_products(with_blocks[r][1], EvenAndOdd(w.second), second);
+      if (by_tables && !has_others(i, i + 32)) {
+        by_table(i);
+      } else {
+        alignas(32) std::uint16_t values[R][32];
+        for (int r = 0; r < R; ++r) multiply_any(b[r] + 4 + i, scale_of(b[r]), values[r]);
+        add_step<R>(
+            x + i, [&](int r) { return Fp8Products(values[r]); }, sums);
       }
     }
-    if (multiplier.has_others()) return false;
-#pragma GCC unroll 2
-    for (int r = 0; r < R; ++r) sums[r][0] = with_blocks[r][0], sums[r][1] = with_blocks[r][1];
-    return true;
   }
 
   template <int R>
   static void dot_rows(const std::byte* w, std::int64_t k, const std::uint16_t* x,
                        KeptFp8Tables (&kept)[R], float* out) {
     const std::byte* b[R];
+    std::uint32_t scales[R] = {};  // their bits
+    const Fp8Tables<false>* tables[R] = {};
+    bool by_tables = false;  // scales of 0 have none
     Sum sum[R][2];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
       b[r] = w + r * (k / kValues * kBytes);
       sum[r][0] = sum[r][1] = splat<Sum>(0);
@@ -179,13 +178,19 @@ struct Fp8 {
     // The next rows are requested in the order of memory, which is faster than row by row.
     const std::byte* ahead = w + R * (k / kValues * kBytes);
     for (std::int64_t block = 0; block < k / kValues; ++block) {
-#pragma GCC unroll 8
+#pragma GCC unroll 9
       for (int line = 0; line < R * kBytes; line += 64) __builtin_prefetch(ahead + line, 0, 2);
       ahead += R * kBytes;
-      add_blocks<R>(b, block, x + block * kValues, kept, sum);
-#pragma GCC unroll 2
+      std::uint32_t changes = 0;
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) changes |= bits_of_scale(b[r]) ^ scales[r];
+      if (changes != 0) by_tables = find_tables<R>(b, block, kept, scales, tables);
+      add_blocks<R>(b, by_tables, tables, x, sum);
+#pragma GCC unroll 4
       for (int r = 0; r < R; ++r) b[r] += kBytes;
+      x += kValues;
     }
+#pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
       // Sums of numbers 0 to 15 of each 32, and of the others.
       const __m256 first = sum[r][0].raw, second = sum[r][1].raw;
@@ -194,21 +199,45 @@ struct Fp8 {
     }
   }
 
+  LAMINA_SIMD static std::uint32_t bits_of_scale(const std::byte* b) {
+    return __builtin_bit_cast(std::uint32_t, scale_of(b));
+  }
+
+  // Sets the scales of a block of R rows and their tables. Returns false if one of them has none.
+  template <int R>
+  [[gnu::noinline]] static bool find_tables(const std::byte* const (&b)[R], std::int64_t block,
+                                            KeptFp8Tables (&kept)[R], std::uint32_t (&scales)[R],
+                                            const Fp8Tables<false>* (&tables)[R]) {
+    bool all = true;
+    for (int r = 0; r < R; ++r) {
+      const float scale = scale_of(b[r]);
+      scales[r] = bits_of_scale(b[r]);
+      if (!Fp8Tables<false>::takes(scale)) {
+        all = false;
+      } else {  // rows of a published block of 128 share a scale
+        tables[r] = r > 0 && scales[r] == scales[0] ? tables[0] : &kept[r].find(block, scale);
+      }
+    }
+    return all;
+  }
+
   // Computes outputs of one row of bf16 x without a panel of widened rows, in the order of
-  // gemv_simd.cc, so that the bits are equal. Two rows share the reads of x.
+  // gemv_simd.cc, so that the bits are equal. Rows share the reads of x.
   static void one_row(const RowsArguments& a, std::int64_t begin, std::int64_t end) {
+    constexpr int kTogether = 4;
     const std::int64_t row_bytes = a.k / kValues * kBytes;
     const auto* x = static_cast<const std::uint16_t*>(a.x);
     const auto* w = static_cast<const std::byte*>(a.w);
     alignas(64) float sums[kBlockRows];
-    KeptFp8Tables kept[2], kept_of_one[1];
+    KeptFp8Tables kept[kTogether], kept_of_one[1];
     for (std::int64_t block = begin; block < end; block += kBlockRows) {
       const std::int64_t count = std::min(kBlockRows, end - block);
       const std::byte* rows = w + block * row_bytes;
       std::int64_t row = 0;
-      for (; row + 2 <= count; row += 2)
-        dot_rows<2>(rows + row * row_bytes, a.k, x, kept, sums + row);
-      if (row < count) dot_rows<1>(rows + row * row_bytes, a.k, x, kept_of_one, sums + row);
+      for (; row + kTogether <= count; row += kTogether)
+        dot_rows<kTogether>(rows + row * row_bytes, a.k, x, kept, sums + row);
+      for (; row < count; ++row)
+        dot_rows<1>(rows + row * row_bytes, a.k, x, kept_of_one, sums + row);
       finish_row(a, 0, block, count, sums);
     }
   }
