@@ -98,8 +98,8 @@ TEST(QuantizeDirectory, ConfigListsFormatsAndPlainModules) {
   const JsonValue config = json.root().at("quantization_config");
   EXPECT_EQ(config.at("quant_method").as_string(), "compressed-tensors");
   EXPECT_EQ(config.at("format").as_string(), "pack-quantized");
-  const JsonValue head = config.at("config_groups").at("group_0");
-  const JsonValue others = config.at("config_groups").at("group_1");
+  const JsonValue others = config.at("config_groups").at("group_0");
+  const JsonValue head = config.at("config_groups").at("group_1");
   EXPECT_EQ(first_of(head.at("targets")), "lm_head");
   EXPECT_EQ(head.at("weights").at("num_bits").as_int64(), 8);
   EXPECT_EQ(first_of(others.at("targets")), "Linear");
@@ -110,6 +110,75 @@ TEST(QuantizeDirectory, ConfigListsFormatsAndPlainModules) {
   for (JsonValue module : config.at("ignore").elements()) ignored.emplace_back(module.as_string());
   EXPECT_THAT(ignored, ::testing::UnorderedElementsAre("model.layers.0.mlp.down_proj",
                                                        "model.layers.1.mlp.down_proj"));
+}
+
+// Returns a model whose attention has more values than its experts.
+std::string model_of_experts(const TempDir& folder) {
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "The sky is blue.\n";
+  const std::string run =
+      "family = \"mixtral\"\n[model]\nvocab_size = 258\nhidden_size = 128\n"
+      "intermediate_size = 32\nnum_hidden_layers = 2\nnum_attention_heads = 8\n"
+      "num_key_value_heads = 8\nnum_local_experts = 2\nnum_experts_per_tok = 1\n"
+      "max_position_embeddings = 64\n[run]\nout = \"" +
+      folder / "experts" + "\"\n[data]\ntrain = \"" + folder.write("text.txt", text) +
+      "\"\nsequence_length = 16\n[train]\nsteps = 1\nbatch_size = 1\n";
+  EXPECT_EQ(lamina_program({"train", folder.write("experts.toml", run), "--quiet"}).code, 0);
+  return folder / "experts";
+}
+
+// transformers uses the first group for experts.
+TEST(QuantizeDirectory, TheFirstGroupHasTheExperts) {
+  const TempDir folder;
+  const std::string from = model_of_experts(folder);
+  const Finished result =
+      quantize(from, folder / "mixed", "int4", {"--quantize-rule", "layers.*.attention.*=fp8"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, Not(HasSubstr("warning")));
+  const JsonDocument json = JsonDocument::parse(folder.read("mixed/config.json"), "config.json");
+  const JsonValue groups = json.root().at("quantization_config").at("config_groups");
+  EXPECT_EQ(first_of(groups.at("group_0").at("targets")), "Linear");
+  EXPECT_EQ(groups.at("group_0").at("weights").at("num_bits").as_int64(), 4);
+  EXPECT_EQ(groups.at("group_1").at("weights").at("num_bits").as_int64(), 8);
+}
+
+TEST(QuantizeDirectory, ExpertsOfSeveralFormatsAreAWarning) {
+  const TempDir folder;
+  const std::string from = model_of_experts(folder);
+  for (const auto& [rule, formats] :
+       {std::pair("layers:0=int8", "INT4_32 and INT8_128 and INT8_32"),
+        std::pair("layers.*.experts.w2.*=none", "INT4_32 and none")}) {
+    const std::string to = folder / std::string(formats);
+    const Finished result = quantize(from, to, "int4", {"--quantize-rule", rule});
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(result.err,
+                HasSubstr(std::string("transformers needs one format for all experts, and here "
+                                      "they have ") +
+                          formats));
+  }
+}
+
+TEST(QuantizeDirectory, TablesOfTokensHaveNoForm) {
+  const TempDir folder;
+  const Finished result =
+      quantize(trained_run(), folder / "out", "int4", {"--quantize-rule", "embedding=int8"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("error: model.embed_tokens.weight: "));
+  EXPECT_THAT(result.err, HasSubstr("transformers reads tables of tokens as plain tensors only"));
+  EXPECT_FALSE(fs::exists(folder / "out"));
+}
+
+// Python writes such numbers, eg for the limits of time steps.
+TEST(QuantizeDirectory, ConfigMayHaveInfiniteNumbers) {
+  const TempDir folder;
+  const std::string model = folder / "model";
+  ASSERT_EQ(lamina_program({"ckpt", "export", trained_run(), "--to", model}).code, 0);
+  std::string config = folder.read("model/config.json");
+  config.insert(config.find('{') + 1, "\"time_step_limit\": [0.0, Infinity],");
+  folder.write("model/config.json", config);
+  const Finished result = quantize(model, folder / "out", "int4");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(folder.read("out/config.json"), HasSubstr("Infinity"));
 }
 
 // Rows of 48 and 80 values, which no block divides: a plain directory that decodes as on the fly.

@@ -1,12 +1,15 @@
 #include "weights/publish/compressed.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <set>
+#include <utility>
 
 #include "core/error.h"
 #include "core/float16.h"
@@ -14,6 +17,7 @@
 #include "formats/e4m3_bits.h"
 #include "formats/encode.h"
 #include "formats/fp8.h"
+#include "lamina/names.h"
 #include "publishers/formats.h"
 #include "weights/quantise/rules.h"
 
@@ -136,19 +140,21 @@ void put_codes(const CompressedMatrix& m, std::span<const std::byte> blocks,
 struct Group {
   const formats::BlockFormat* format;
   std::vector<std::string> modules;
-  std::int64_t values = 0;
+  std::int64_t values = 0, values_of_experts = 0;
 };
 
-// The group with the most values is the last one.
+// The group for all "Linear" modules is the first one.
 std::vector<Group> groups_of(std::span<const CompressedMatrix> matrices) {
   std::vector<Group> out;
   for (const CompressedMatrix& m : matrices) {
     auto found = std::ranges::find(out, m.format, &Group::format);
-    if (found == out.end()) found = out.insert(out.end(), Group{m.format, {}, 0});
+    if (found == out.end()) found = out.insert(out.end(), Group{m.format, {}});
     found->modules.push_back(m.module);
     found->values += m.rows * m.columns;
+    if (m.of_expert) found->values_of_experts += m.rows * m.columns;
   }
-  std::ranges::stable_sort(out, {}, &Group::values);
+  std::ranges::stable_sort(out, std::greater{},
+                           [](const Group& g) { return std::pair(g.values_of_experts, g.values); });
   return out;
 }
 
@@ -171,6 +177,10 @@ void write_group(JsonWriter& json, const Group& group, bool all_linear) {
   if (!scheme.scale_dtype.empty()) json.key("scale_dtype").value(scheme.scale_dtype);
   json.key("strategy").value(scheme.strategy).key("symmetric").value(true);
   json.key("type").value(scheme.type).end_object().end_object();
+}
+
+bool is_of_expert(const decoder::Parameter& p) {
+  return std::ranges::find(p.desc.axes, intern_axis(LAMINA_AXIS_EXPERTS)) != p.desc.axes.end();
 }
 
 // Refuses a published tensor that the layout of compressed-tensors cannot express.
@@ -197,6 +207,8 @@ std::optional<CompressedMatrix> compressed_matrix(const decoder::Model& model, c
     if (model.parameters()[piece_at(i).parameter].storage != first.storage)
       refuse_form(tensor, first, "its rows belong to parameters with several formats");
   if (!first.storage) return {};
+  if (first.desc.role == registry::Role::embedding)
+    refuse_form(tensor, first, "transformers reads tables of tokens as plain tensors only");
   if (!tensor.name.ends_with(kWeight) || tensor.shape.ndim() != 2)
     refuse_form(tensor, first, "expected a matrix with a name that ends in .weight");
   for (int i : tensor.pieces) {
@@ -208,7 +220,24 @@ std::optional<CompressedMatrix> compressed_matrix(const decoder::Model& model, c
   }
   std::string module = publishers::without_wrappers(tensor.name);
   module.resize(module.size() - kWeight.size());
-  return CompressedMatrix{std::move(module), first.storage, tensor.shape[0], tensor.shape[1]};
+  return CompressedMatrix{std::move(module), first.storage, tensor.shape[0], tensor.shape[1],
+                          is_of_expert(first)};
+}
+
+std::optional<std::string> obstacle_of_experts(const decoder::Model& model, const TensorMap& map,
+                                               std::span<const CompressedMatrix> matrices) {
+  std::set<std::string_view> formats;
+  for (const CompressedMatrix& m : matrices)
+    if (m.of_expert) formats.insert(m.format->name);
+  for (const PublishedTensor& tensor : map.tensors()) {
+    const decoder::Parameter& p =
+        model.parameters()[map.pieces()[static_cast<std::size_t>(tensor.pieces.front())].parameter];
+    if (is_of_expert(p) && p.desc.role == registry::Role::weight && !p.storage)
+      formats.insert("none");
+  }
+  if (formats.empty() || (formats.size() == 1 && !formats.contains("none"))) return {};
+  return fmt::format("transformers needs one format for all experts, and here they have {}",
+                     fmt::join(formats, " and "));
 }
 
 std::vector<std::string> plain_modules(const decoder::Model& model, const TensorMap& map,
@@ -277,7 +306,7 @@ void write_quantization_config(JsonWriter& json, std::span<const CompressedMatri
   json.begin_object().key("config_groups").begin_object();
   for (std::size_t i = 0; i < groups.size(); ++i) {
     json.key(fmt::format("group_{}", i));
-    write_group(json, groups[i], i + 1 == groups.size());
+    write_group(json, groups[i], i == 0);
   }
   json.end_object();
   json.key("format").value(mixed ? std::string_view("mixed-precision") : format_of(groups.front()));

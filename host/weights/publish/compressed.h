@@ -21,6 +21,7 @@ struct CompressedMatrix {
   std::string module;  // NAME
   const formats::BlockFormat* format;
   std::int64_t rows, columns;
+  bool of_expert;  // one of a layer's experts
 };
 
 // Returns the matrix of a published tensor whose parameters have a storage; nothing if they are
@@ -49,8 +50,15 @@ std::vector<io::TensorSpec> compressed_tensors(const CompressedMatrix& matrix);
 std::vector<std::byte> compressed_bytes(const CompressedMatrix& matrix, std::string_view tensor,
                                         std::span<const std::byte> blocks);
 
-// Writes the value of quantization_config: a group of modules for each format, the largest for all
-// "Linear" modules but the `ignored` ones. REQUIRES: `matrices` is not empty.
+// Returns why transformers cannot read the experts: it has one format for the experts of all
+// layers. Nothing if it can.
+std::optional<std::string> obstacle_of_experts(const decoder::Model& model, const TensorMap& map,
+                                               std::span<const CompressedMatrix> matrices);
+
+// Writes the value of quantization_config: a group of modules for each format. The first is for all
+// "Linear" modules but the modules of other groups and the `ignored` ones. It is the format of most
+// values of experts, because transformers uses the first group for them; without experts, of most
+// values. REQUIRES: `matrices` is not empty.
 void write_quantization_config(JsonWriter& json, std::span<const CompressedMatrix> matrices,
                                std::span<const std::string> ignored);
 

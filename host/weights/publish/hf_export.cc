@@ -8,10 +8,12 @@
 
 #include "core/error.h"
 #include "core/json_writer.h"
+#include "core/log.h"
 #include "io/directory_commit.h"
 #include "io/hf_directory.h"
 #include "io/stored_weight.h"
 #include "publishers/formats.h"
+#include "publishers/python_json.h"
 #include "text/tokenizer.h"
 #include "weights/check/finite.h"
 #include "weights/publish/compressed.h"
@@ -249,12 +251,15 @@ std::string fresh_config(const decoder::Model& model, const std::string& directo
   return hf_config(model.family().names(), model.config(), extras);
 }
 
-// Returns a config.json with the quantization_config of the plan.
+// Returns a config.json with the quantization_config of the plan for the directory `to`.
 std::string quantised_config(const std::string& config, const decoder::Model& model,
-                             const TransferPlan& plan) {
+                             const TransferPlan& plan, const std::string& to) {
   const std::vector<CompressedMatrix> matrices = plan.matrices();
   if (matrices.empty()) return config;
-  const JsonDocument document = JsonDocument::parse(config, "config.json");
+  if (const auto obstacle = obstacle_of_experts(model, plan.to, matrices))
+    log::warning("{}: {}; lamina reads the directory right", to, *obstacle);
+  const JsonDocument document =
+      JsonDocument::parse(config, to + "/config.json", publishers::kPythonJson);
   JsonWriter json(2);
   json.begin_object();
   for (const auto& [key, value] : document.root().members()) json.key(key).value(value);
@@ -304,7 +309,7 @@ Exported export_to_hf(const decoder::Model& model, const std::string& from, cons
                        : published
                            ? edited_config(io::HfDirectory(from).config(), main, !plan.reassembled)
                            : fresh_config(model, from, main);
-  if (options.compressed) config = quantised_config(config, model, plan);
+  if (options.compressed) config = quantised_config(config, model, plan, to);
 
   Exported out;
   std::vector<io::TensorSpec> specs;
