@@ -130,10 +130,13 @@ Compression::Group read_group(const JsonValue& value, const std::string& common)
   if (const JsonValue size = weights.find("group_size"); size && !size.is_null())
     group.group_size = std::max<std::int64_t>(0, size.as_int64());
   const JsonValue order = weights.find("actorder");
-  group.reordered =
-      order && (order.is_bool() ? order.as_bool()
-                                : order.is_string() && (order.as_string() == "group" ||
-                                                        order.as_string() == "dynamic"));
+  if (order && order.is_bool()) {
+    group.reordered = order.as_bool();
+  } else {
+    const std::string name =
+        choice(weights, "actorder", {"group", "dynamic", "weight", "static"}, "");
+    group.reordered = name == "group" || name == "dynamic";
+  }
   if (const JsonValue block = weights.find("block_structure"); block && !block.is_null())
     group.block = read_block(block);
   return group;

@@ -156,7 +156,8 @@ void StoredWeight::open_f8() {
   const std::string scales = scales_name();
   if (!files_->contains(scales))
     fail(fmt::format("is stored as {}, but its scales are missing", lamina::name(data_.dtype)),
-         fmt::format("expected a tensor '{}' beside it", scales));
+         fmt::format("expected a tensor '{}' beside it",
+                     fmt::join(publishers::scales_names(data_.name), "' or '")));
   form_ = Form::f8_blocks;
   scales_ = files_->tensor(scales);
   if (scales_.dtype == DType::u8) scales_.dtype = DType::f8_e8m0;

@@ -96,11 +96,12 @@ inline constexpr PackedNames kCompressedBytesNames = {
     ".weight", ".weight_scale", ".weight_zero_point", ".weight_g_idx", {}, {}};
 inline constexpr PackedNames kGptqNames = {".qweight", ".scales", ".qzeros", ".g_idx", {}, {}};
 
-// Suffixes of the scales of a module's activations, keys and values: without effect on weights.
+// Suffixes of the scales of a module's activations, queries, keys and values: without effect on
+// weights.
 inline constexpr std::string_view kActivationSuffixes[] = {
-    ".input_scale",  ".input_zero_point",  ".input_global_scale",
-    ".output_scale", ".output_zero_point", ".k_scale",
-    ".v_scale",
+    ".input_scale",       ".input_zero_point", ".input_global_scale", ".output_scale",
+    ".output_zero_point", ".q_scale",          ".q_zero_point",       ".k_scale",
+    ".k_zero_point",      ".v_scale",          ".v_zero_point",
 };
 
 // For values in MXFP4, both tensors in blocks of 32: gpt-oss. Transformers 5.23 also uses the first

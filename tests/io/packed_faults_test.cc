@@ -327,6 +327,10 @@ TEST(QuantizationConfig, OtherVariantsAreRefusedInWords) {
       compressed_tensors_config("pack-quantized", 4, "group", 128, true, "", "posit"),
       "'quantization_config.config_groups.group_0.weights.type' must be int or float; got "
       "\"posit\"");
+  expect_config_refusal(
+      compressed_tensors_config("pack-quantized", 4, "group", 128, true, R"(, "actorder": "up")"),
+      "'quantization_config.config_groups.group_0.weights.actorder' must be group or dynamic or "
+      "weight or static; got \"up\"");
   for (const char* dynamic : {"true", "\"local\""})
     expect_config_refusal(
         compressed_tensors_config("pack-quantized", 4, "group", 128, true,

@@ -225,7 +225,8 @@ TEST(PackedWeights, HaveOneNameInTheFiles) {
   TempDir dir;
   std::vector<FileBytes> tensors =
       as_words("m", random_weight(8, 32, 4, 32, true, 1), DType::bf16, true);
-  tensors.push_back(float_bytes("m.input_scale", DType::bf16, {1}, {1}));
+  for (const char* name : {"m.input_scale", "m.q_scale", "m.k_zero_point", "m.v_zero_point"})
+    tensors.push_back(float_bytes(name, DType::bf16, {1}, {1}));
   tensors.push_back(float_bytes("m.bias", DType::bf16, {8}, Floats(8, 0.5f)));
   const WeightFiles files = packed_files(
       dir, tensors, compressed_tensors_config("pack-quantized", 4, "group", 32, false));
@@ -234,10 +235,10 @@ TEST(PackedWeights, HaveOneNameInTheFiles) {
   EXPECT_EQ(names, (std::vector<std::string_view>{"m.bias", "m.weight"}));
   EXPECT_TRUE(files.contains("m.weight"));
   EXPECT_EQ(files.tensor("m.weight").name, "m.weight");
-  EXPECT_EQ(
-      StoredWeight(files, "m.weight").names(),
-      (std::vector<std::string_view>{"m.weight_packed", "m.weight_scale", "m.weight_zero_point",
-                                     "m.weight_shape", "m.input_scale"}));
+  EXPECT_EQ(StoredWeight(files, "m.weight").names(),
+            (std::vector<std::string_view>{"m.weight_packed", "m.weight_scale",
+                                           "m.weight_zero_point", "m.weight_shape", "m.input_scale",
+                                           "m.q_scale", "m.k_zero_point", "m.v_zero_point"}));
 }
 
 }  // namespace

@@ -246,7 +246,7 @@ TEST(StoredWeight, F8WithoutScalesNamesTheTensorThatIsMissing) {
       StoredWeight(files, "w.weight"), ExitCode::checkpoint,
       dir.path() +
           "/model.safetensors: tensor 'w.weight' is stored as f8_e4m3, but its scales are missing\n"
-          "  expected a tensor 'w.weight_scale_inv' beside it");
+          "  expected a tensor 'w.scale' or 'w.weight_scale' or 'w.weight_scale_inv' beside it");
 }
 
 TEST(StoredWeight, F8WithoutColumnsIsNoMatrix) {
