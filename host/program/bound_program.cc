@@ -47,7 +47,7 @@ bool is_host_value(Output role) {
 // piece for the whole.
 void check_stacked(const Graph& graph, std::span<const InputRole> inputs,
                    std::span<const OutputRole> outputs) {
-  const auto is_scan = [](const Node& node) { return node.op->code == OpCode::scan; };
+  const auto is_scan = [](const Node& node) { return node.op->def->facts.loops; };
   const auto has_several = [&](ValueId value) { return graph.type(value).dim(0) > 1; };
   std::vector<bool> in_pieces(graph.values().size());
   for (std::size_t i = 0; i < inputs.size(); ++i)

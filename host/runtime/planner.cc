@@ -298,7 +298,7 @@ struct Program::Planner {
   const KernelChoice* make_kernel_of(Step& step, std::size_t* workspace_bytes) {
     const KernelChoice* choice = nullptr;
     const Node& node = graph.node(step.nodes.front());
-    if (node.op->code == OpCode::scan) {
+    if (node.op->def->facts.loops) {
       step.kernel_name = "scan";
       step.scan = plan_scan(node, workspace_bytes);
       return choice;

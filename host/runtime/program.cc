@@ -40,7 +40,7 @@ const KernelChoice* choose_kernel(const Backend& backend, const NodeView& node,
 }
 
 bool is_supported(const Backend& backend, const Graph& graph, const Node& node) {
-  if (node.op->code == OpCode::scan) return true;
+  if (node.op->def->facts.loops) return true;
   return with_node_view(graph, node, [&](const NodeView& view) {
     return (node.op->def->view && node.op->def->view(view)) || choose_kernel(backend, view);
   });
