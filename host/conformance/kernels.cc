@@ -27,7 +27,7 @@ namespace {
 // Two of them are 514 rows: two blocks and a rest for a kernel with blocks of 256.
 constexpr std::int64_t kLongRow = 257;
 // More rows of tokens than a 16-bit counter has, in no whole blocks.
-constexpr std::int64_t kManyRows = 32768 + 77;
+constexpr std::int64_t kManyRows = 65536 + 77;
 
 // A forward and a backward pass.
 void train(const ModelCase& c, const decoder::Model& model, const program::Rows& rows, DType dtype,
@@ -46,9 +46,17 @@ void train(const ModelCase& c, const decoder::Model& model, DType dtype, const B
   const std::int64_t tokens = row_tokens(model);
   std::vector<program::Rows> all = {random_rows(model, 1, 1), random_rows(model, 5, 7)};
   if (has_positions(model, kLongRow)) all.push_back(random_rows(model, 2, kLongRow));
-  if (!model.length_dependent_from())
-    all.push_back(
-        pack({random_rows(model, 1, tokens / 2, 3), random_rows(model, 1, tokens / 3, 4)}, tokens));
+  if (!model.length_dependent_from()) {
+    // Documents end elsewhere in each row, and one begins late.
+    const auto documents = [&](std::int64_t first, std::int64_t second, std::int64_t length) {
+      return pack({random_rows(model, 1, first, 3), random_rows(model, 1, second, 4)}, length);
+    };
+    all.push_back(stacked({documents(tokens / 2, tokens / 3, tokens),
+                           documents(tokens / 3, tokens / 2, tokens),
+                           documents(tokens - tokens / 4, tokens / 4, tokens)}));
+    constexpr std::int64_t kLate = 331;
+    if (has_positions(model, kLate)) all.push_back(documents(kLate, 40, kLate + 50));
+  }
   for (const program::Rows& rows : all) train(c, model, rows, dtype, backend);
 }
 
@@ -76,26 +84,31 @@ void decode(const ModelCase& c, const decoder::Model& model, DType dtype, const 
     session.append(ids.subspan(i, 1));
 }
 
-// Six sequences with prompts of different lengths: calls with padding, and rows beyond the fourth.
+// Many sequences with prompts of different lengths: calls with padding. One then begins again.
 void decode_ragged(const ModelCase& c, const decoder::Model& model, DType dtype,
                    const Backend& backend) {
-  constexpr std::size_t kRows = 6;
-  if (model.length_dependent_from() || !has_positions(model, 8)) return;
+  constexpr std::size_t kRows = 33, kCapacity = 8, kAgain = 12;
+  if (model.length_dependent_from() || !has_positions(model, kCapacity)) return;
   const weights::Weights weights = c.load(model, dtype);
   decode::Session session(model, weights.pointers(),
-                          {.batch = kRows, .capacity = 8, .call_tokens = 5, .dtype = dtype},
+                          {.batch = kRows, .capacity = kCapacity, .call_tokens = 5, .dtype = dtype},
                           backend);
-  const program::Rows rows = random_rows(model, kRows, 8);
+  const program::Rows rows = random_rows(model, kRows, kCapacity);
   std::array<std::size_t, kRows> used{};
-  for (const std::array<std::size_t, kRows>& counts :
-       {std::array<std::size_t, kRows>{5, 3, 1, 4, 2, 5}, {1, 0, 1, 1, 0, 1}}) {
+  const auto append = [&](auto&& tokens_of) {
     std::vector<std::span<const std::int32_t>> pieces;
     for (std::size_t b = 0; b < kRows; ++b) {
-      pieces.push_back(std::span(rows.ids).subspan(b * 8 + used[b], counts[b]));
-      used[b] += counts[b];
+      const std::size_t count = tokens_of(b);
+      pieces.push_back(std::span(rows.ids).subspan(b * kCapacity + used[b], count));
+      used[b] += count;
     }
     session.append(pieces);
-  }
+  };
+  append([](std::size_t b) { return 1 + (b + 4) % 5; });
+  append([](std::size_t b) { return std::size_t{b % 3 == 1 ? 0U : 1U}; });
+  session.reset(kAgain);
+  used[kAgain] = 0;
+  append([](std::size_t b) { return std::size_t{b == kAgain ? 3U : b % 2}; });
 }
 
 // The custom ops of a graph: names and attributes, and the widths of their first inputs.

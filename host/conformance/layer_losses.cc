@@ -45,22 +45,6 @@ decoder::ModelGraph alone(const decoder::ModelGraph& whole, const std::string& n
   return out;
 }
 
-// Joins the rows of all parts.
-Rows stacked(const std::vector<Rows>& parts) {
-  Rows out = parts.front();
-  const auto append = [](auto& to, const auto& from) {
-    to.insert(to.end(), from.begin(), from.end());
-  };
-  for (std::size_t i = 1; i < parts.size(); ++i) {
-    out.batch += parts[i].batch;
-    append(out.ids, parts[i].ids);
-    append(out.labels, parts[i].labels);
-    append(out.positions, parts[i].positions);
-    append(out.segments, parts[i].segments);
-  }
-  return out;
-}
-
 class Measured {
  public:
   explicit Measured(const ModelCase& c)

@@ -24,12 +24,20 @@ program::Rows random_rows(const decoder::Model& model, std::int64_t batch, std::
   return rows;
 }
 
+namespace {
+
+template <typename T>
+void append(std::vector<T>& to, const std::vector<T>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+}  // namespace
+
 program::Rows pack(const std::vector<program::Rows>& documents, std::int64_t tokens) {
   program::Rows row{
       .batch = 1, .tokens = tokens, .ids = {}, .labels = {}, .positions = {}, .segments = {}};
   for (std::size_t d = 0; d < documents.size(); ++d) {
     const program::Rows& document = documents[d];
-    auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
     append(row.ids, document.ids);
     append(row.labels, document.labels);
     append(row.positions, document.positions);
@@ -41,6 +49,18 @@ program::Rows pack(const std::vector<program::Rows>& documents, std::int64_t tok
   row.positions.resize(n, 0);
   row.segments.resize(n, 0);
   return row;
+}
+
+program::Rows stacked(const std::vector<program::Rows>& parts) {
+  program::Rows out = parts.front();
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    out.batch += parts[i].batch;
+    append(out.ids, parts[i].ids);
+    append(out.labels, parts[i].labels);
+    append(out.positions, parts[i].positions);
+    append(out.segments, parts[i].segments);
+  }
+  return out;
 }
 
 std::int64_t row_tokens(const decoder::Model& model) {

@@ -14,6 +14,8 @@ program::Rows random_rows(const decoder::Model& model, std::int64_t batch, std::
                           unsigned seed = 1);
 // Packs the documents into one row, padded with segment 0 up to `tokens`.
 program::Rows pack(const std::vector<program::Rows>& documents, std::int64_t tokens);
+// Joins the rows of all parts, which have the same number of tokens.
+program::Rows stacked(const std::vector<program::Rows>& parts);
 
 // Number of tokens in a row for this model: beyond windows and original contexts, but at most its
 // number of positions.

@@ -42,11 +42,12 @@ constexpr auto kShapes = std::to_array<decoder::GraphShape>({{1, 1},
                                                              {3, 129},
                                                              {9, 6},
                                                              {17, 5},
+                                                             {1009, 5},
                                                              {1, 2049},
                                                              {1, kLongest}});
 // For models with another flag.
 constexpr auto kFewShapes =
-    std::to_array<decoder::GraphShape>({{1, 1}, {3, 7}, {17, 5}, {1, kLongest}});
+    std::to_array<decoder::GraphShape>({{1, 1}, {3, 7}, {1009, 5}, {1, kLongest}});
 
 // Longer ones are traced with one row only.
 constexpr std::int64_t kLongestOfSeveralRows = 31;
