@@ -214,12 +214,12 @@ void gguf_keys(Schema<Config>& key) {
 // Routing features that GGUF files do not mention are off.
 void derive_gguf(const Config& c, const Derived& derived) {
   derived.set("split_kv_b", c.gguf_key_length_mla > 0);
-  derived.set("scoring_func", std::string_view("softmax"));
-  derived.set("topk_method", std::string_view(c.scoring_func == "sigmoid" ? "noaux_tc"
-                                              : c.n_group > 1             ? "group_limited_greedy"
-                                                                          : "greedy"));
-  derived.set("n_group", std::int64_t{1});
-  derived.set("topk_group", std::int64_t{1});
+  derived.set("scoring_func", "softmax");
+  derived.set("topk_method", c.scoring_func == "sigmoid" ? "noaux_tc"
+                             : c.n_group > 1             ? "group_limited_greedy"
+                                                         : "greedy");
+  derived.set("n_group", 1);
+  derived.set("topk_group", 1);
   derived.set("norm_topk_prob", false);
   derived.set("routed_scaling_factor", 1.0);
 }
@@ -227,10 +227,10 @@ void derive_gguf(const Config& c, const Derived& derived) {
 // The defaults of Hugging Face's configuration.
 void derive_v3(const Derived& derived) {
   derived.set("split_kv_b", false);
-  derived.set("scoring_func", std::string_view("sigmoid"));
-  derived.set("topk_method", std::string_view("noaux_tc"));
-  derived.set("n_group", std::int64_t{8});
-  derived.set("topk_group", std::int64_t{4});
+  derived.set("scoring_func", "sigmoid");
+  derived.set("topk_method", "noaux_tc");
+  derived.set("n_group", 8);
+  derived.set("topk_group", 4);
   derived.set("norm_topk_prob", true);
   derived.set("routed_scaling_factor", 2.5);
 }
@@ -315,8 +315,8 @@ void keys(Schema<Config>& key) {
 }
 
 void derive_v2(const Config& c, const Derived& derived) {
-  derived.set("first_k_dense_replace", std::int64_t{0});
-  if (c.index_n_heads > 0) derived.set("index_topk", std::int64_t{2048});
+  derived.set("first_k_dense_replace", 0);
+  if (c.index_n_heads > 0) derived.set("index_topk", 2048);
   derived.set("split_kv_b", false);
 }
 
@@ -325,7 +325,7 @@ void derive(const Config& c, const Derived& derived) {
     derive_gguf(c, derived);
   else
     derive_v3(derived);
-  if (c.index_n_heads > 0) derived.set("index_topk", std::int64_t{2048});
+  if (c.index_n_heads > 0) derived.set("index_topk", 2048);
   derived.set("first_k_dense_replace", std::min<std::int64_t>(3, c.num_hidden_layers));
 }
 

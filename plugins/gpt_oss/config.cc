@@ -49,7 +49,7 @@ void keys(Schema<Config>& key) {
 // Without rope_scaling positions are stretched as in the published models.
 void derive(const Config& c, const Derived& derived) {
   const bool published = c.rope.options.factor == RopeOptions{}.factor;
-  derived.set("rope_scaling.rope_type", std::string_view(published ? "yarn" : "default"));
+  derived.set("rope_scaling.rope_type", published ? "yarn" : "default");
   derived.set("rope_scaling.factor", 32.0);
   derived.set("rope_scaling.original_max_position_embeddings",
               published ? std::int64_t{4096} : c.max_position_embeddings);

@@ -190,6 +190,23 @@ TEST(SdkSchema, NestedFieldsAreReached) {
   EXPECT_EQ(key.read(&config).rope.theta, 5);
 }
 
+TEST(SdkSchema, DerivedValuesHaveTheKindOfTheirArgument) {
+  RecordingReply reply;
+  const Derived derived(&reply);
+  derived.set("act", "gelu");
+  derived.set("act_view", std::string_view("gelu"));
+  derived.set("heads", 4);
+  derived.set("layers", std::int64_t{3});
+  derived.set("theta", 0.5);
+  derived.set("tied", true);
+  EXPECT_EQ(reply.derived, (std::map<std::string, Value>{{"act", std::string("gelu")},
+                                                         {"act_view", std::string("gelu")},
+                                                         {"heads", std::int64_t{4}},
+                                                         {"layers", std::int64_t{3}},
+                                                         {"theta", 0.5},
+                                                         {"tied", true}}));
+}
+
 TEST(SdkSchema, AProblemIsReportedOnce) {
   RecordingReply reply;
   const Problems problem(&reply);

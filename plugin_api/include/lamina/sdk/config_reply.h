@@ -17,9 +17,12 @@ class Derived {
   explicit Derived(lamina_reply_t* reply) : reply_(reply) {}
   // Has no effect on a key that has a value.
   void set(std::string_view key, std::int64_t value) const { send(key, to_value(value)); }
+  void set(std::string_view key, int value) const { send(key, to_value(std::int64_t{value})); }
   void set(std::string_view key, double value) const { send(key, to_value(value)); }
   void set(std::string_view key, bool value) const { send(key, to_value(value)); }
   void set(std::string_view key, std::string_view value) const { send(key, to_value(value)); }
+  // Without it a literal would be a flag.
+  void set(std::string_view key, const char* value) const { set(key, std::string_view(value)); }
 
  private:
   void send(std::string_view key, lamina_value_t value) const {
