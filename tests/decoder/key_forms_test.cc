@@ -55,6 +55,21 @@ constexpr sdk::Model<FormsConfig> kForms = {
         },
 };
 
+// Names of another kind for the keys that the SDK's defaults read.
+constexpr sdk::Model<FormsConfig> kRenamed = {
+    .family = {.name = "renamed", .hf_model_types = {"renamed"}, .hf_architectures = {"OtherLM"}},
+    .keys =
+        [](sdk::Schema<FormsConfig>& key) {
+          sdk::standard_keys(key, {.rope = {.partial_rotary_factor = 1}});
+          key.rename("num_attention_heads", "n_heads");
+          key.rename("num_key_value_heads", "num_kv_heads");
+          key.rename("head_dim", "head_width");
+          key.rename("rope_theta", "rotary_base");
+          key.rename("partial_rotary_factor", "rotary_pct");
+        },
+    .blocks = kForms.blocks,
+};
+
 const registry::Family& forms() {
   static const sdk::FamilyTables<FormsConfig> tables(kForms);
   static const registry::Family family(tables.family(),
@@ -68,6 +83,18 @@ registry::ModelConfig configured(const std::string& more, const std::string& run
   config::Raw raw = config::parse_json(text + more + "}", "config.json", "model.");
   raw.append(config::parse_toml(run, "run.toml", config::Origin::Kind::run_file));
   return forms().configure(raw, "config.json");
+}
+
+registry::ModelConfig renamed(const std::string& more) {
+  static const sdk::FamilyTables<FormsConfig> tables(kRenamed);
+  static const registry::Family family(tables.family(),
+                                       std::make_shared<registry::PluginIdentity>());
+  return family.configure(
+      config::parse_json(R"({"vocab_size": 11, "hidden_size": 8, "intermediate_size": 8,
+                             "num_hidden_layers": 1)" +
+                             more + "}",
+                         "config.json", "model."),
+      "config.json");
 }
 
 TEST(KeyForms, AWordForANumberLeavesItToDerive) {
@@ -122,6 +149,22 @@ TEST(KeyForms, AFamilysChecksAreAdditions) {
                     "'num_key_value_heads': got 3; it must divide num_attention_heads = 2");
   EXPECT_ERROR_SAYS(configured(R"(, "width": 7, "num_key_value_heads": 3)"), ExitCode::usage,
                     "'width': got 7; another would be right");
+}
+
+TEST(KeyForms, DefaultsAndChecksUseRenamedKeys) {
+  const registry::ModelConfig config = renamed(R"(, "n_heads": 2, "rotary_base": 500.0)");
+  EXPECT_EQ(config.describe("head_width"), "head_width = 4 (derived)");
+  EXPECT_EQ(config.values().integer("num_kv_heads"), 2);
+  EXPECT_ERROR_SAYS(renamed(R"(, "n_heads": 4, "num_kv_heads": 3)"), ExitCode::usage,
+                    "'num_kv_heads': got 3; it must divide n_heads = 4");
+  EXPECT_ERROR_SAYS(renamed(R"(, "n_heads": 3)"), ExitCode::usage,
+                    "'head_width': expected a value, because n_heads = 3 does not divide "
+                    "hidden_size = 8; change one of them or give head_width");
+  EXPECT_ERROR_SAYS(renamed(R"(, "n_heads": 8)"), ExitCode::usage,
+                    "'head_width': got 1 with hidden_size = 8 and n_heads = 8; rotary positions "
+                    "need an even head_width");
+  EXPECT_ERROR_SAYS(renamed(R"(, "n_heads": 2, "rotary_pct": 0.3)"), ExitCode::usage,
+                    "'rotary_pct': rotates 1 of head_width = 4 dims");
 }
 
 }  // namespace

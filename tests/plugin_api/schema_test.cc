@@ -157,6 +157,21 @@ TEST(SdkSchema, ARenamedKeyIsReadUnderItsOtherName) {
   EXPECT_EQ(key.read(&config).heads, 6);
 }
 
+TEST(SdkSchema, RenamedKeysHaveTheirFirstNamesToo) {
+  Schema<Config> key = example();
+  key.rename("heads", "n_heads");
+  key.rename("n_heads", "num_heads");
+  EXPECT_EQ(key.names()("heads"), "num_heads");
+  EXPECT_EQ(key.names()("tied"), "tied");
+}
+
+TEST(SdkSchema, KeysThatTheHostReadsAreNotRenamed) {
+  Schema<Config> key = example();
+  key.size("hidden_size", &Config::heads, "width");
+  EXPECT_THROW(key.rename("hidden_size", "n_embd"), Error);
+  EXPECT_THROW(key.rename("max_position_embeddings", "n_ctx"), Error);
+}
+
 TEST(SdkSchema, AnAddedAliasIsTheLast) {
   Schema<Config> key = example();
   key.alias("rope_theta", "rotary_base");

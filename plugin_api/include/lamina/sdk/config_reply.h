@@ -5,16 +5,39 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "lamina/sdk/emit.h"
 
 #pragma GCC visibility push(hidden)
 namespace lamina::sdk {
 
+// The names of keys after Schema::rename(), by their first names. Functions of the SDK report
+// problems under these names. Borrowed text.
+class KeyNames {
+ public:
+  void rename(std::string_view name, std::string_view other) {
+    for (auto& [first, now] : renamed_)
+      if (now == name) return void(now = other);
+    renamed_.emplace_back(name, other);
+  }
+  std::string_view operator()(std::string_view name) const {
+    for (const auto& [first, now] : renamed_)
+      if (first == name) return now;
+    return name;
+  }
+
+ private:
+  std::vector<std::pair<std::string_view, std::string_view>> renamed_;
+};
+
 // derive() sets here the values of keys that the config leaves out.
 class Derived {
  public:
-  explicit Derived(lamina_reply_t* reply) : reply_(reply) {}
+  explicit Derived(lamina_reply_t* reply, KeyNames names = {})
+      : reply_(reply), names_(std::move(names)) {}
+  const KeyNames& names() const { return names_; }
   // Has no effect on a key that has a value.
   void set(std::string_view key, std::int64_t value) const { send(key, to_value(value)); }
   void set(std::string_view key, int value) const { send(key, to_value(std::int64_t{value})); }
@@ -30,12 +53,15 @@ class Derived {
     check(reply_->api->set(reply_, &setting));
   }
   lamina_reply_t* reply_;
+  KeyNames names_;
 };
 
 // validate() reports here wrong values of keys, any number of times.
 class Problems {
  public:
-  explicit Problems(lamina_reply_t* reply) : reply_(reply) {}
+  explicit Problems(lamina_reply_t* reply, KeyNames names = {})
+      : reply_(reply), names_(std::move(names)) {}
+  const KeyNames& names() const { return names_; }
   // Reports a problem, once. The message is "got X; Y would be right", in parts: text and numbers.
   template <class... Parts>
   void operator()(std::string_view key, const Parts&... message) const {
@@ -57,6 +83,7 @@ class Problems {
   }
 
   lamina_reply_t* reply_;
+  KeyNames names_;
   mutable std::set<std::string> sent_;
 };
 

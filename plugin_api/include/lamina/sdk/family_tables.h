@@ -58,10 +58,10 @@ class FamilyTables {
   Embed embed(const Config& c) const { return model_.embed ? model_.embed(c) : Embed{}; }
 
   void derive(const Values& c, lamina_reply_t* reply) const {
-    derive_of(model_, schema_, c.own, Derived(reply));
+    derive_of(model_, schema_, c.own, Derived(reply, schema_.names()));
   }
   void validate(const Values& c, lamina_reply_t* reply) const {
-    const Problems problem(reply);
+    const Problems problem(reply, schema_.names());
     for (const auto& refusal : c.refusals.each) problem(refusal.key, refusal.text);
     validate_of(model_, schema_, c.own, problem);
     if (predicts_ && problem.empty() && c.mtp.num_nextn_predict_layers > 0)

@@ -89,11 +89,13 @@ void moe_keys(Schema<Config>& key, const MoeDefaults& defaults) {
               "0 = unlimited"});
 }
 
-// For validate(). experts_key: the family's name of num_experts.
+// For validate(). The keys are MoeDefaults::experts_key and per_token_key.
 inline void check_moe(const MoeConfig& c, const Problems& problem,
-                      std::string_view experts_key = "num_experts") {
+                      std::string_view experts_key = "num_experts",
+                      std::string_view per_token_key = "num_experts_per_tok") {
+  const KeyNames& name = problem.names();
   if (c.num_experts > 0 && c.num_experts_per_tok > c.num_experts)
-    problem("num_experts_per_tok", "got ", c.num_experts_per_tok, "; a layer has ", experts_key,
+    problem(name(per_token_key), "got ", c.num_experts_per_tok, "; a layer has ", name(experts_key),
             " = ", c.num_experts, " experts, so it must be at most that");
 }
 

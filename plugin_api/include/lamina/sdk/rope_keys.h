@@ -220,30 +220,33 @@ inline RopeOptions rope_options(const RopeConfig& c, std::int64_t head_dim,
 
 // For validate(): the sizes and sections of rotary positions.
 inline void check_rope(const RopeConfig& c, std::int64_t head_dim, const Problems& problem) {
+  const KeyNames& name = problem.names();
+  const std::string_view width = name("head_dim");
   const std::int64_t rotated = rope_options(c, head_dim, 0).rotary_dim;
   const std::int64_t rotary = rotated == 0 ? head_dim : rotated;
   if (head_dim % 2 != 0)
-    problem("head_dim", "got ", head_dim, "; rotary positions need an even head_dim");
+    problem(width, "got ", head_dim, "; rotary positions need an even ", width);
   else if (c.partial_rotary_factor != 1 && (rotated == 0 || rotated % 2 != 0))
-    problem("partial_rotary_factor", "rotates ", rotated, " of head_dim = ", head_dim,
+    problem(name("partial_rotary_factor"), "rotates ", rotated, " of ", width, " = ", head_dim,
             " dims; it must rotate an even number above 0");
   const Dims section = fitting_mrope_section(c.options, rotary / 2);
   std::int64_t sum = 0;
   for (std::int64_t n : section) sum += n;
   if (!section.empty() && (section.size() != 3 || sum != rotary / 2))
-    problem("rope_scaling.mrope_section", "got ", section.size(), " numbers with the sum ", sum,
-            "; it must be three with the sum ", rotary / 2,
-            ", half of the rotated dims (head_dim = ", head_dim, ")");
+    problem(name("rope_scaling.mrope_section"), "got ", section.size(), " numbers with the sum ",
+            sum, "; it must be three with the sum ", rotary / 2, ", half of the rotated dims (",
+            width, " = ", head_dim, ")");
   const std::size_t pairs = static_cast<std::size_t>(rotary / 2);
-  for (const auto& [name, divisors] :
+  for (const auto& [key, divisors] :
        {std::pair{"rope_scaling.short_factor", &c.options.short_factor},
         {"rope_scaling.long_factor", &c.options.long_factor}})
     if ((c.type == kLongRope || c.type == "su") && divisors->size() != pairs)
-      problem(name, "got ", divisors->size(), " numbers; longrope needs ", pairs,
-              ", one for each rotated pair of head_dim = ", head_dim);
+      problem(name(key), "got ", divisors->size(), " numbers; longrope needs ", pairs,
+              ", one for each rotated pair of ", width, " = ", head_dim);
   if (c.type == "llama3" && c.options.low_freq_factor > c.options.high_freq_factor)
-    problem("rope_scaling.low_freq_factor", "got ", c.options.low_freq_factor,
-            "; it must be at most rope_scaling.high_freq_factor = ", c.options.high_freq_factor);
+    problem(name("rope_scaling.low_freq_factor"), "got ", c.options.low_freq_factor,
+            "; it must be at most ", name("rope_scaling.high_freq_factor"), " = ",
+            c.options.high_freq_factor);
 }
 
 }  // namespace lamina::sdk

@@ -85,8 +85,16 @@ class Schema {
 
   // Changes of keys that are declared already, eg: by standard_keys(). A name that is not declared
   // is an error.
-  // Gives the key another name, in run files and in config.json: norm_eps for rms_norm_eps.
+  // Gives the key another name, in run files and in config.json: norm_eps for rms_norm_eps. The
+  // defaults and checks of the SDK use it too. Refuses keys that the host reads by name.
   void rename(std::string_view name, std::string_view other) {
+    for (std::string_view fixed : {LAMINA_CONFIG_VOCAB_SIZE, LAMINA_CONFIG_HIDDEN_SIZE,
+                                   LAMINA_CONFIG_NUM_LAYERS, LAMINA_CONFIG_MAX_POSITIONS})
+      if (name == fixed)
+        raise(Error(LAMINA_ERROR_ARGUMENT,
+                    "the key '" + std::string(name) +
+                        "' cannot be renamed, because the host reads it; alias() adds a name"));
+    names_.rename(name, other);
     declared(name).key.name = to_str(other);
     for (Declared& one : all_)
       if (to_view(one.key.same_as) == name) one.key.same_as = to_str(other);
@@ -174,6 +182,7 @@ class Schema {
     for (const Declared& one : all_) out.push_back(one.key);
     return out;
   }
+  const KeyNames& names() const { return names_; }
   // True if a key is declared or ignored.
   bool knows(std::string_view name) const { return find(name) != nullptr; }
   bool declares(std::string_view name) const {
@@ -260,6 +269,7 @@ class Schema {
   }
 
   std::vector<Declared> all_;
+  KeyNames names_;
   // Storage that keys point to; a deque does not move its elements.
   std::deque<std::string> texts_;
   std::deque<std::vector<lamina_str_t>> strs_;

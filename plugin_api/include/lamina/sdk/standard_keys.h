@@ -154,27 +154,29 @@ void full_attention_only(Schema<Config>& key) {
 // For derive(): sets head_dim if the heads divide the width. A default of every Model.
 inline void derive_head_dim(const StandardConfig& c, const Derived& derived) {
   if (c.num_attention_heads > 0 && c.hidden_size % c.num_attention_heads == 0)
-    derived.set("head_dim", c.hidden_size / c.num_attention_heads);
+    derived.set(derived.names()("head_dim"), c.hidden_size / c.num_attention_heads);
 }
 
 // For validate(): checks head_dim and the heads that share keys and values.
 inline void check_heads(const StandardConfig& c, const Problems& problem) {
+  const KeyNames& name = problem.names();
   if (c.head_dim == 0)
-    problem("head_dim", "expected a value, because num_attention_heads = ", c.num_attention_heads,
-            " does not divide hidden_size = ", c.hidden_size,
-            "; change one of them or give head_dim");
+    problem(name("head_dim"), "expected a value, because ", name("num_attention_heads"), " = ",
+            c.num_attention_heads, " does not divide hidden_size = ", c.hidden_size,
+            "; change one of them or give ", name("head_dim"));
   if (c.num_attention_heads % c.num_key_value_heads != 0)
-    problem("num_key_value_heads", "got ", c.num_key_value_heads,
-            "; it must divide num_attention_heads = ", c.num_attention_heads);
+    problem(name("num_key_value_heads"), "got ", c.num_key_value_heads, "; it must divide ",
+            name("num_attention_heads"), " = ", c.num_attention_heads);
 }
 
 // For validate(): checks all keys of standard_keys(). A default of every Model.
 inline void check_standard(const StandardConfig& c, const Problems& problem) {
+  const KeyNames& name = problem.names();
   check_heads(c, problem);
   if (c.head_dim % 2 != 0)
-    problem("head_dim", "got ", c.head_dim, " with hidden_size = ", c.hidden_size,
-            " and num_attention_heads = ", c.num_attention_heads,
-            "; rotary positions need an even head_dim");
+    problem(name("head_dim"), "got ", c.head_dim, " with hidden_size = ", c.hidden_size, " and ",
+            name("num_attention_heads"), " = ", c.num_attention_heads,
+            "; rotary positions need an even ", name("head_dim"));
   else if (c.head_dim != 0)
     check_rope(c.rope, c.head_dim, problem);
 }
@@ -185,7 +187,7 @@ inline void check_uniform_layers(const std::vector<std::string_view>& layer_type
   const std::string_view right = has_window ? kSlidingAttention : kFullAttention;
   for (std::size_t i = 0; i < layer_types.size(); ++i)
     if (layer_types[i] != right) {
-      problem("layer_types", "got ", layer_types[i], " for layer ", i,
+      problem(problem.names()("layer_types"), "got ", layer_types[i], " for layer ", i,
               "; all layers of this model ", has_window ? "have a window" : "attend to all tokens",
               ", so it must be ", right);
       return;

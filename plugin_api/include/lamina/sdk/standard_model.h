@@ -25,7 +25,8 @@ Head standard_head(const Config& c) {
 template <class Config>
 bool has_standard_heads(const Model<Config>& model, const Schema<Config>& keys) {
   return std::is_base_of_v<StandardConfig, Config> && !model.own_checks &&
-         keys.declares("head_dim") && keys.declares("num_attention_heads");
+         keys.declares(keys.names()("head_dim")) &&
+         keys.declares(keys.names()("num_attention_heads"));
 }
 
 template <class Config>
@@ -41,7 +42,7 @@ void validate_of(const Model<Config>& model, const Schema<Config>& keys, const C
                  const Problems& problem) {
   if constexpr (std::is_base_of_v<StandardConfig, Config>)
     if (has_standard_heads(model, keys)) {
-      if (keys.declares("rope_theta"))
+      if (keys.declares(keys.names()("rope_theta")))
         check_standard(c, problem);
       else
         check_heads(c, problem);
