@@ -232,14 +232,15 @@ FamilyFile Catalog::find_published(std::string_view model_type,
       if (score > best_score) {
         best = family.name, best_score = score;
         best_file = &plugin, equal_file = nullptr;
-      } else if (score == best_score && score > 0 && best_file != &plugin && !equal_file) {
+      } else if (score == best_score && score > 0 && best_file != &plugin && !equal_file &&
+                 family.name != best) {  // find() refuses two files with one family
         equal_file = &plugin;
       }
     }
   if (equal_file && !best_file->named)
     log_once(log::Level::warning,
-             fmt::format("{}: {} and {} read this model; the first is used, --plugin FILE chooses "
-                         "another",
+             fmt::format("{}: {} and {} read this model; the first is used; remove one, or choose "
+                         "with --plugin FILE",
                          where, best_file->path.string(), equal_file->path.string()));
   if (best_score > 0 && best_score % 4 == 0 && !model_type.empty())
     log_once(log::Level::warning,

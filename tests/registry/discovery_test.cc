@@ -169,6 +169,35 @@ TEST(Catalog, FindsTheFamilyOfAPublishedConfig) {
                     "architecture Bert; families found: tiny");
 }
 
+TEST(Catalog, TwoFilesThatReadAPublishedConfig) {
+  const auto found = [](const Folder& folder, const char* where, std::string& printed) {
+    ::testing::internal::CaptureStderr();
+    std::string out;
+    try {
+      out = Catalog::scan(only(folder)).find_published("", {"TinyForCausalLM"}, where).family;
+    } catch (const PluginError& refused) {
+      out = refused.what();
+    }
+    printed = ::testing::internal::GetCapturedStderr();
+    return out;
+  };
+  const Folder families, copies;
+  std::string printed;
+  const fs::path a = families.copy("tiny", "a.lamina.so");
+  const fs::path b = families.copy("same_architecture", "b.lamina.so");
+  EXPECT_EQ(found(families, "m/config.json", printed), "tiny");
+  EXPECT_THAT(printed, ::testing::HasSubstr(fmt::format(
+                           "m/config.json: {} and {} read this model; the first is used; remove "
+                           "one, or choose with --plugin FILE\n",
+                           a.string(), b.string())));
+  copies.copy("tiny", "a.lamina.so");
+  copies.copy("same_family", "b.lamina.so");
+  EXPECT_THAT(found(copies, "m/config.json", printed),
+              ::testing::HasSubstr("m/config.json: two plugins have family 'tiny'; only one is "
+                                   "allowed\n"));
+  EXPECT_EQ(printed, "");
+}
+
 TEST(Catalog, RefusesAManifestThatIsNotJsonOrOfAnotherAbi) {
   EXPECT_ERROR_SAYS(Catalog::scan({.files = {zoo("bad_json")}}), ExitCode::plugin,
                     "bad_json.lamina.so: manifest: byte ");
