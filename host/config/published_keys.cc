@@ -26,6 +26,8 @@ constexpr std::string_view kWithoutEffect[] = {
     "cache_config",
     "cache_implementation",
     "chunk_size_feed_forward",
+    "classifier_dropout",
+    "classifier_dropout_prob",
     "code2wav_config",
     "custom_pipelines",
     "diversity_penalty",
@@ -96,14 +98,26 @@ constexpr std::string_view kWithoutEffect[] = {
     "vision_soft_tokens_per_image",
 };
 
+constexpr std::string_view kOfAttention = "dropout of attention's probabilities",
+                           kOfEmbedding = "dropout after the embedding",
+                           kOfLayers = "dropout after each sub-layer";
 constexpr TrainingKey kTrainingKeys[] = {
-    {"attention_dropout", "dropout of attention's probabilities", kAttentionDropout},
-    {"attn_pdrop", "dropout of attention's probabilities", kAttentionDropout},
-    {"embd_pdrop", "dropout after the embedding", kDropout},
-    {"hidden_dropout", "dropout after each sub-layer", kDropout},
-    {"resid_pdrop", "dropout after each sub-layer", kDropout},
+    {"attention_dropout", kOfAttention, kAttentionDropout},
+    {"attention_probs_dropout_prob", kOfAttention, kAttentionDropout},
+    {"attn_pdrop", kOfAttention, kAttentionDropout},
+    {"embd_pdrop", kOfEmbedding, kDropout},
+    {"embedding_dropout", kOfEmbedding, kDropout},
+    {"hidden_dropout", kOfLayers, kDropout},
+    {"hidden_dropout_prob", kOfLayers, kDropout},
+    {"input_jitter_noise", "noise on the inputs of experts", ""},
+    {"resid_pdrop", kOfLayers, kDropout},
+    {"residual_dropout", kOfLayers, kDropout},
     {"router_jitter_noise", "noise on the inputs of routers", ""},
 };
+// Other names of dropout, by their ends.
+constexpr std::string_view kDropoutEnds[] = {"dropout", "dropout_p", "dropout_prob", "dropout_rate",
+                                             "pdrop"};
+constexpr TrainingKey kOtherDropout = {"", "dropout", kDropout};
 
 constexpr std::string_view kNoEncoder = "lamina runs decoders without an encoder";
 constexpr FixedKey kFixedKeys[] = {
@@ -126,7 +140,10 @@ bool has_no_effect(std::string_view key) {
 
 const TrainingKey* find_training_key(std::string_view name) {
   const auto* found = std::ranges::find(kTrainingKeys, name, &TrainingKey::name);
-  return found == std::end(kTrainingKeys) ? nullptr : found;
+  if (found != std::end(kTrainingKeys)) return found;
+  const bool drops =
+      std::ranges::any_of(kDropoutEnds, [&](std::string_view end) { return name.ends_with(end); });
+  return drops && !has_no_effect(name) ? &kOtherDropout : nullptr;
 }
 
 }  // namespace lamina::config

@@ -25,11 +25,12 @@ const FixedKey* find_fixed_key(std::string_view name);
 
 // A key that changes training only, and its equivalent here.
 struct TrainingKey {
-  std::string_view name;     // of a number; 0 = off
+  std::string_view name;     // of a number; 0 = off; empty = any other name of dropout
   std::string_view effect;   // "dropout of attention's probabilities"
   std::string_view instead;  // a key of [model] with the same effect; empty = none
 };
-// nullptr for other keys.
+// Known names, and all that end in "dropout", "dropout_p", "dropout_prob", "dropout_rate" or
+// "pdrop". nullptr for other keys.
 const TrainingKey* find_training_key(std::string_view name);
 
 }  // namespace lamina::config

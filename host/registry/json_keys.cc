@@ -199,8 +199,28 @@ std::string_view as_in_file(std::string_view name) {
   return name.starts_with(config::kOutside) ? name.substr(config::kOutside.size()) : name;
 }
 
+// Returns whether the family reads a key in the object, or in a list of objects, of that name.
+bool reads_below(const std::vector<ModelKey>& keys, std::string_view top) {
+  const auto is_below = [&](std::string_view path) {
+    return path.size() > top.size() && path.starts_with(top) &&
+           (path[top.size()] == '.' || path[top.size()] == '[');
+  };
+  return std::ranges::any_of(keys, [&](const ModelKey& key) {
+    return is_below(key.key.name) || std::ranges::any_of(key.key.aliases, is_below);
+  });
+}
+
 // "layers" for "layers.width" and, in a list of objects, "layers[].width".
 std::string_view top_of(std::string_view name) { return name.substr(0, name.find_first_of(".[")); }
+
+// Returns the training key with that path in config.json; null for keys of other parts of a model,
+// and for names of dropout that only the family knows and ignores.
+const config::TrainingKey* training_key(const std::vector<ModelKey>& keys, std::string_view path) {
+  const std::string_view top = top_of(path);
+  if (path != top && !reads_below(keys, top)) return nullptr;
+  const config::TrainingKey* known = config::find_training_key(path.substr(path.rfind('.') + 1));
+  return known != nullptr && known->name.empty() && is_ignored(keys, path) ? nullptr : known;
+}
 
 }  // namespace
 
@@ -277,24 +297,15 @@ void settle_host_keys(const std::vector<ModelKey>& keys, const std::string& fami
 
 std::vector<std::string> unknown_keys(const std::vector<ModelKey>& keys,
                                       const std::vector<config::RawEntry>& unread) {
-  const auto reads_below = [&](std::string_view top) {
-    const auto is_below = [&](std::string_view path) {
-      return path.size() > top.size() && path.starts_with(top) &&
-             (path[top.size()] == '.' || path[top.size()] == '[');
-    };
-    return std::ranges::any_of(keys, [&](const ModelKey& key) {
-      return is_below(key.key.name) || std::ranges::any_of(key.key.aliases, is_below);
-    });
-  };
   std::map<std::string, std::string> places;  // by name
   for (const config::RawEntry& entry : unread) {
     const std::string_view path = without_section(entry.key), name = as_in_file(path);
     const std::string_view top = top_of(name);
-    if (config::has_no_effect(top) || config::find_training_key(name) != nullptr ||
+    if (config::has_no_effect(top) || training_key(keys, name) != nullptr ||
         config::find_fixed_key(name) != nullptr || (path != name && name == kInitializerRange) ||
         name.starts_with(config::kTextConfig) || is_ignored(keys, name))
       continue;
-    const bool apart = path == name && reads_below(top);
+    const bool apart = path == name && reads_below(keys, top);
     places.try_emplace(std::string(apart ? name : top), entry.origin.text);
   }
   std::vector<std::string> out;
@@ -327,8 +338,9 @@ std::vector<std::string> training_differences(const std::vector<ModelKey>& keys,
   std::vector<std::string> out;
   for (const config::RawEntry& entry : resolved.unread) {
     const std::string_view name = without_section(entry.key);
-    const config::TrainingKey* known = config::find_training_key(name);
-    if (known == nullptr || entry.value == config::Value(0) || entry.value == config::Value(0.0))
+    const config::TrainingKey* known = training_key(keys, name);
+    if (known == nullptr || entry.value == config::Value(0) || entry.value == config::Value(0.0) ||
+        entry.value == config::Value(false))
       continue;
     const config::Entry* set = values.find(known->instead);
     if (set != nullptr && set->value != config::Value(0.0)) continue;

@@ -31,7 +31,9 @@ class ForeignCase {
     std::string config{std::istreambuf_iterator<char>(in), {}};
     const std::string zero = "\"attention_dropout\": 0.0";
     config.replace(config.find(zero), zero.size(),
-                   R"("attention_dropout": 0.5, "zebra": 1, "alibi": {"slope": 2, "heads": 3},
+                   R"("attention_dropout": 0.5, "residual_dropout": 0.1, "ffn_dropout_rate": 0.2,
+                      "embedding_dropout": 0.0, "classifier_dropout": 0.3,
+                      "vision_config": {"dropout_prob": 0.4}, "zebra": 1, "alibi": {"slope": 2, "heads": 3},
                       "time_step_limit": [0.0, Infinity])");
     folder_.write("model/config.json", config);
   }
@@ -52,7 +54,7 @@ TEST(UnreadKeys, AreListedWithVerbose) {
   const Finished result = lamina_program(verbose);
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("unused keys of the model: alibi ("));
-  EXPECT_THAT(result.err, HasSubstr("config.json:6), time_step_limit ("));
+  EXPECT_THAT(result.err, HasSubstr("config.json:8), time_step_limit ("));
   EXPECT_THAT(result.err, HasSubstr("zebra ("));
 }
 
@@ -78,6 +80,13 @@ TEST(UnreadKeys, TrainingKeysGiveAWarningInTraining) {
       result.err,
       HasSubstr("the original was trained with dropout of attention's probabilities, but this "
                 "run has none unless 'model.attention_dropout_rate' is set"));
+  EXPECT_THAT(result.err,
+              HasSubstr("'residual_dropout' is 0.1 (" + model.path() +
+                        "/config.json:6): the original was trained with dropout after each "
+                        "sub-layer, but this run has none unless 'model.dropout_rate' is set"));
+  EXPECT_THAT(result.err, HasSubstr("'ffn_dropout_rate' is 0.2 ("));
+  for (const char* silent : {"embedding_dropout", "classifier_dropout", "vision_config"})
+    EXPECT_THAT(result.err, Not(HasSubstr(silent)));
   EXPECT_THAT(lamina_program({"decode", "-m", model.path(), "--ids", "1", "-n", "1"}).err,
               Not(HasSubstr("dropout")));
 }
