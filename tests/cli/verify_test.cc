@@ -30,12 +30,13 @@ std::string case_without_numbers(const lamina::testing::TempDir& folder) {
   return path;
 }
 
-// A case with the logits of one token, which are wrong, and `unknown` quantities of no model.
-std::string odd_case(const lamina::testing::TempDir& folder, int unknown) {
+// A case with the logits of one token, which are wrong, and further quantities.
+std::string odd_case(const lamina::testing::TempDir& folder,
+                     const std::vector<std::string>& further) {
   std::string path = case_without_numbers(folder);
   std::vector<io::TensorSpec> specs = {{"input_ids", DType::i32, {1, 1}},
                                        {"logits", DType::f32, {1, 1, 149}}};
-  for (int i = 0; i < unknown; ++i) specs.push_back({"mood." + std::to_string(i), DType::f32, {1}});
+  for (const std::string& name : further) specs.push_back({name, DType::f32, {1}});
   const std::vector<std::int32_t> ids = {0};
   const std::vector<float> tenths(149, 0.1f);
   io::write_safetensors(path + "/golden.safetensors", specs, {}, [&](const io::TensorSpec& spec) {
@@ -71,13 +72,30 @@ std::string bfloat16_case(const lamina::testing::TempDir& folder, float wrong_by
 
 TEST(VerifyText, NamesAFewUnknownQuantitiesAndTheirNumber) {
   const lamina::testing::TempDir folder;
-  const std::string path = odd_case(folder, 9);
+  std::vector<std::string> moods;
+  for (int i = 0; i < 9; ++i) moods.push_back("mood." + std::to_string(i));
+  const std::string path = odd_case(folder, moods);
   const Finished result = lamina_program({"verify", path});
   EXPECT_EQ(result.code, 3);
   EXPECT_THAT(result.out, HasSubstr("  FAIL not computed: mood.0, mood.1, mood.2 and 6 more; the "
                                     "model has no quantity of that name (--all lists them)\n"));
   EXPECT_THAT(result.out, HasSubstr("  0 of 1 quantities agree, 9 are unknown\n"));
   EXPECT_THAT(lamina_program({"verify", path, "--all"}).out, HasSubstr("mood.7, mood.8; "));
+}
+
+TEST(VerifyText, NamesTheTagThatLayersLack) {
+  const lamina::testing::TempDir folder;
+  const std::string path =
+      odd_case(folder, {"router.0.logits", "router.1.logits", "router_logits", "mood"});
+  const Finished result = lamina_program({"verify", path});
+  EXPECT_EQ(result.code, 3);
+  EXPECT_THAT(result.out, HasSubstr("  FAIL not computed: router.0.logits, router.1.logits, "
+                                    "router_logits; no value of the layer has the tag "
+                                    "'router_logits'; a block sets it with tag()\n"));
+  EXPECT_THAT(result.out, HasSubstr("  FAIL not computed: mood; the model has no quantity of that "
+                                    "name\n"));
+  EXPECT_THAT(lamina_program({"verify", path, "--json"}).out,
+              HasSubstr("has the tag 'router_logits'"));
 }
 
 TEST(VerifyText, AllowsTheRoundingOfAReferenceInBfloat16) {

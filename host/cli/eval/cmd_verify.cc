@@ -32,17 +32,23 @@ std::size_t num_unknown(const inspect::VerifyReport& report) {
                                                         &inspect::SkippedQuantity::reason));
 }
 
+// The reason why a quantity that the model should have is absent.
+std::string absence(const inspect::SkippedQuantity& skipped) {
+  if (skipped.tags.empty()) return "the model has no quantity of that name";
+  return fmt::format("no value of the layer has the tag '{}'; a block sets it with tag()",
+                     fmt::join(skipped.tags, "' or '"));
+}
+
 std::string skipped_text(const inspect::VerifyReport& report, bool all) {
-  std::map<std::string, std::vector<std::string>> skipped;  // by reason
-  for (const inspect::SkippedQuantity& s : report.skipped) skipped[s.reason].push_back(s.quantity);
+  std::map<std::string, std::vector<std::string>> failed, skipped;  // by reason
+  for (const inspect::SkippedQuantity& s : report.skipped)
+    (s.reason.empty() ? failed[absence(s)] : skipped[s.reason]).push_back(s.quantity);
   std::string out;
+  for (const auto& [reason, names] : failed)
+    out += fmt::format("  FAIL not computed: {}; {}{}\n", list(names, all), reason,
+                       all || names.size() <= kShownSkipped ? "" : " (--all lists them)");
   for (const auto& [reason, names] : skipped)
-    if (reason.empty())
-      out += fmt::format("  FAIL not computed: {}; the model has no quantity of that name{}\n",
-                         list(names, all),
-                         all || names.size() <= kShownSkipped ? "" : " (--all lists them)");
-    else
-      out += fmt::format("  not computed: {}; {}\n", list(names, all), reason);
+    out += fmt::format("  not computed: {}; {}\n", list(names, all), reason);
   return out;
 }
 
@@ -101,7 +107,9 @@ void write_json(JsonWriter& json, const inspect::VerifyReport& report) {
         .key("quantity")
         .value(s.quantity)
         .key("reason")
-        .value(s.reason)
+        .value(s.reason.empty() ? absence(s) : s.reason)
+        .key("passed")
+        .value(!s.reason.empty())
         .end_object();
   json.end_array().key("does_not_build_in").begin_array();
   for (const inspect::UnbuiltType& one : report.unbuilt)

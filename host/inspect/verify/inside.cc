@@ -223,6 +223,15 @@ std::vector<std::string> tags_of(const GoldenCase& c) {
   return out;
 }
 
+std::vector<std::string> tags_of(std::string_view quantity) {
+  std::vector<std::string> out;
+  for (const Quantity& q : kQuantities)
+    if (is_about(quantity, q))
+      for (std::string_view tag : q.tags)
+        if (!tag.empty()) out.emplace_back(tag);
+  return out;
+}
+
 std::vector<Comparison> compare_inside(const GoldenCase& c, const program::LayerRecords& records) {
   std::vector<Comparison> out;
   for (std::string_view view : c.golden.names()) {
@@ -230,7 +239,8 @@ std::vector<Comparison> compare_inside(const GoldenCase& c, const program::Layer
     for (const Quantity& q : kQuantities) {
       if (!is_about(name, q)) continue;
       if (q.kind == Kind::layers) {
-        out.push_back(compare(c, name, q, records, 0, joined(records, q.tags[0])));
+        const program::Record all = joined(records, q.tags[0]);
+        if (!all.values.empty()) out.push_back(compare(c, name, q, records, 0, all));
         continue;
       }
       const std::int64_t layer = *layer_in(name, q);

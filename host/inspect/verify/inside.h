@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "inspect/verify/case.h"
@@ -12,6 +13,9 @@ namespace lamina::inspect {
 // The tags (names.h) that the case's quantities need.
 std::vector<std::string> tags_of(const GoldenCase& c);
 
+// The tags of the values that a quantity may be compared with; empty for quantities outside layers.
+std::vector<std::string> tags_of(std::string_view quantity);
+
 struct Comparison {
   std::string quantity;
   double error = 0, tolerance = 0;
@@ -19,7 +23,7 @@ struct Comparison {
   bool follows_choice = false;  // choice of experts or keys: all or nothing
 };
 
-// One comparison per quantity of the case that `records` contain.
+// One comparison per quantity of the case for which `records` contain values.
 std::vector<Comparison> compare_inside(const GoldenCase& c, const program::LayerRecords& records);
 
 }  // namespace lamina::inspect

@@ -21,6 +21,7 @@ struct VerifyRow {
 // if we should have one.
 struct SkippedQuantity {
   std::string quantity, reason;
+  std::vector<std::string> tags = {};  // values of the layer with one of these would be compared
 };
 
 // A compute type in which the model's graphs do not build, and the reason.

@@ -441,7 +441,8 @@ void Verifier::list_skipped() {
     bool input = name.ends_with("input_ids") || name.ends_with("labels") ||
                  name.ends_with("position_ids") || name.ends_with("segment_ids");
     if (input || std::ranges::find(known_, name) != known_.end()) continue;
-    report_.skipped.push_back({std::string(name), std::string(reason_to_skip(name))});
+    report_.skipped.push_back(
+        {std::string(name), std::string(reason_to_skip(name)), tags_of(name)});
   }
 }
 
