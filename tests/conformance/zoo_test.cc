@@ -84,6 +84,7 @@ TEST(PluginCheck, ARightPluginConforms) {
   EXPECT_THAT(result.out, HasSubstr("\nconforms to plugin ABI 0."));
   // A skipped check is listed and does not count as passed.
   EXPECT_THAT(result.out, HasSubstr(" 4 skipped (GRD-3, EQV-6, EQV-7, NUM-3)\n"));
+  EXPECT_THAT(result.out, HasSubstr("no small model switches an auxiliary loss on"));
 }
 
 TEST(PluginCheck, ARightPluginInCWithItsOwnOpConforms) {
