@@ -61,6 +61,8 @@ def arguments():
     parser.add_argument("--new", type=int, default=24, help="greedy tokens after it (default 24)")
     parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float16", "float32"),
                         help="of random weights in the file (default bfloat16)")
+    parser.add_argument("--attention", default="eager", choices=("eager", "sdpa"),
+                        help="implementation of attention in transformers (default eager)")
     parser.add_argument("--whole-up-to", type=int, default=65536, metavar="N",
                         help="a gradient of more elements becomes 128 samples and a norm (default 65536)")
     parser.add_argument("--no-packed", action="store_true", help="leave out rows of several documents")
@@ -73,9 +75,9 @@ def arguments():
 
 
 def load(directory, dtype, args):
-    """Returns the model of the directory in eval mode, with plain attention and plain expert loops."""
+    """Returns the model of the directory in eval mode, with the chosen attention and plain expert loops."""
     model = AutoModelForCausalLM.from_pretrained(
-        directory, dtype=dtype, attn_implementation="eager", experts_implementation="eager",
+        directory, dtype=dtype, attn_implementation=args.attention, experts_implementation="eager",
         trust_remote_code=args.trust_remote_code)
     return model.eval()
 
@@ -454,7 +456,7 @@ def main():
     tensors.update(greedy)
     write_golden(args, tensors)
     write_info(args, model, tensors, about_greedy, noise)
-    print(f"{args.out}: {len(tensors)} quantities; compare with: lamina verify {args.out}")
+    print(f"{args.out}: {len(tensors)} quantities, computed with {args.attention} attention; compare with: lamina verify {args.out}")
 
 
 if __name__ == "__main__":
