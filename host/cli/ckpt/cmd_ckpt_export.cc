@@ -55,8 +55,8 @@ Command ckpt_export_command() {
                       choice_option(
                           "layout", "LAYOUT", {"published", "fused"}, {},
                           "fused: q_proj, k_proj and v_proj as one tensor qkv_proj, gate_proj "
-                          "and up_proj as gate_up_proj; published: separate, as the family "
-                          "publishes them. Default: as stored. Both can be read."),
+                          "and up_proj as gate_up_proj; published: the layout in which the family "
+                          "is published, separate for most. Default: as stored. Both can be read."),
                       json_option()},
           .positionals = {{.name = "DIR",
                            .doc = "A run directory, a checkpoint or a Hugging Face directory."}},
