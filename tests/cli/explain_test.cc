@@ -98,6 +98,13 @@ TEST(Explain, TrainingHasNoDecodeState) {
   EXPECT_EQ(lamina_program({"explain", run, "--phase", "decode", "--kv-dtype", "int8"}).code, 0);
 }
 
+TEST(Explain, NamesAStateOnceByItsScope) {
+  const std::string text =
+      explain({LAMINA_SOURCE_DIR "/tests/golden/hf/lfm2_6_layers", "--show", "passes"});
+  EXPECT_THAT(text, HasSubstr("layers.0.conv.conv.conv"));
+  EXPECT_THAT(text, Not(HasSubstr("conv.conv.conv.conv")));
+}
+
 TEST(Explain, MissingFileIsNamed) {
   const Finished result = lamina_program({"explain", "none.toml"});
   EXPECT_EQ(result.code, 2);

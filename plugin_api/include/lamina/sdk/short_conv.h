@@ -40,10 +40,11 @@ inline Tensor short_conv(const Scope& s, Tensor x_BTC, const Step& step,
                            at);
   Tensor bias_C;
   if (o.bias) bias_C = s.param("bias", {channels}, {.axes = {o.axis}, .role = Role::bias}, at);
+  // The host puts the open scope before the name of the state.
   Scope::Open open(s);
-  return step.in(s).causal_conv1d(
-      x_BTC, taps_CK, bias_C,
-      {.dilation = o.dilation, .activation = o.activation, .across = o.across}, at);
+  return step.in(Scope(s.build(), s.init_std()))
+      .causal_conv1d(x_BTC, taps_CK, bias_C,
+                     {.dilation = o.dilation, .activation = o.activation, .across = o.across}, at);
 }
 
 }  // namespace lamina::sdk
