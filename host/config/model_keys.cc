@@ -112,8 +112,8 @@ std::vector<Key> part_keys() {
       kMlpActivations, Type::list,
       "Activations of dense feed-forwards. Each has a matrix, and their results are multiplied; "
       "[\"silu\", \"linear\"] is the usual gate, [\"relu\"] has no gate.");
-  activations.choices = {"silu",      "swish", "gelu",    "gelu_new", "gelu_pytorch_tanh",
-                         "gelu_fast", "relu",  "sigmoid", "linear"};
+  activations.choices = {"silu",      "swish", "gelu",  "gelu_new", "gelu_pytorch_tanh",
+                         "gelu_fast", "relu",  "relu2", "sigmoid",  "linear"};
   return {
       own_choice(kUseQkNorm, Type::boolean,
                  "RMS norms of queries and keys before positions are applied; per head unless the "

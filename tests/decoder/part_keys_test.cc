@@ -181,14 +181,17 @@ TEST(PartKeys, ActivationsHaveAMatrixEachAndAreMultiplied) {
 }
 
 TEST(PartKeys, ActivationsMakeTwoFormsOfOneFamilyOne) {
-  DenseModel one(dense_description("default", "mlp_activations = [\"relu\"]\n"));
-  DenseModel plain(dense_description("default", "gated_mlp = false\nhidden_act = \"relu\"\n"));
-  EXPECT_FALSE(one.has("layers.0.feed_forward.w3.weight"));
-  for (const std::string layer : {"layers.0.feed_forward.", "layers.1.feed_forward."}) {
-    plain[layer + "wi.weight"] = one[layer + "w1.weight"];
-    plain[layer + "wo.weight"] = one[layer + "w2.weight"];
+  for (const std::string activation : {"relu", "relu2"}) {
+    DenseModel one(dense_description("default", "mlp_activations = [\"" + activation + "\"]\n"));
+    DenseModel plain(
+        dense_description("default", "gated_mlp = false\nhidden_act = \"" + activation + "\"\n"));
+    EXPECT_FALSE(one.has("layers.0.feed_forward.w3.weight"));
+    for (const std::string layer : {"layers.0.feed_forward.", "layers.1.feed_forward."}) {
+      plain[layer + "wi.weight"] = one[layer + "w1.weight"];
+      plain[layer + "wo.weight"] = one[layer + "w2.weight"];
+    }
+    EXPECT_EQ(one.last(kPartIds), plain.last(kPartIds)) << activation;
   }
-  EXPECT_EQ(one.last(kPartIds), plain.last(kPartIds));
   DenseModel gated(dense_description(
       "default", "gated_mlp = false\nmlp_activations = [\"silu\", \"linear\"]\n"));
   DenseModel usual(dense_description("default", ""));

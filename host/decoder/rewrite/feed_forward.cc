@@ -27,14 +27,19 @@ std::string_view op_of(std::string_view activation) {
   return "gelu_tanh";  // the key has no other choices
 }
 
+constexpr std::string_view kSquaredRelu = "relu2";
+
 Tensor activated(Tensor x, std::string_view activation) {
-  return activation == kIdentity ? x : ops::call(op_of(activation), {x});
+  if (activation == kIdentity) return x;
+  if (activation == kSquaredRelu) return ops::square(ops::relu(x));
+  return ops::call(op_of(activation), {x});
 }
 
 // Returns the product of all branches; glu is one op.
 Tensor activated_product(const std::vector<Tensor>& branches,
                          const std::vector<std::string>& activations) {
-  if (branches.size() == 2 && activations[0] != kIdentity && activations[1] == kIdentity)
+  if (branches.size() == 2 && activations[0] != kIdentity && activations[0] != kSquaredRelu &&
+      activations[1] == kIdentity)
     return ops::glu(branches[0], branches[1], {.activation = std::string(op_of(activations[0]))});
   Tensor out = activated(branches[0], activations[0]);
   for (std::size_t i = 1; i < branches.size(); ++i)
