@@ -27,7 +27,7 @@ namespace {
 // Two of them are 514 rows: two blocks and a rest for a kernel with blocks of 256.
 constexpr std::int64_t kLongRow = 257;
 // More rows of tokens than a 16-bit counter has, in no whole blocks.
-constexpr std::int64_t kManyRows = 65536 + 77;
+constexpr std::int64_t kManyRows = 32768 + 77;
 
 // A forward and a backward pass.
 void train(const ModelCase& c, const decoder::Model& model, const program::Rows& rows, DType dtype,

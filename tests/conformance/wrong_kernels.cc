@@ -98,10 +98,10 @@ void forward_that_gives_up(const KernelCall&) {
   throw sdk::Error(LAMINA_ERROR_SHAPE, "rows of this width are beyond it");
 }
 
-// Right for 65536 rows, the most that a counter of 16 bits has.
+// Right for 32768 rows, the most that a counter of 16 bits has.
 void forward_of_short_counter(const KernelCall& call) {
   each_row(call, [&](std::int64_t row, std::vector<float>& v) {
-    for (float& e : v) e = (row < 65536 ? 1.0f : 1.05f) * e / (1 + std::abs(e));
+    for (float& e : v) e = (row < 32768 ? 1.0f : 1.05f) * e / (1 + std::abs(e));
     call.out(0).store(row, v.data());
   });
 }
@@ -369,7 +369,7 @@ std::vector<WrongFamily> wrong_kernels() {
                             {"GRD-3"}),
       wrong<kHidesNan>("a kernel returns a number for NaN", {"GRD-3"}),
       wrong<kGivesUp>("a kernel fails", {"GRD-3"}, {"GRD-3", "EQV-1"}),
-      wrong<kShortCounter>("a kernel is wrong from its 65536th row on", {"GRD-3"}, {"GRD-3"}),
+      wrong<kShortCounter>("a kernel is wrong from its 32768th row on", {"GRD-3"}, {"GRD-3"}),
       wrong<kNoCap>("a kernel ignores a cap that no model reaches", {"GRD-3"}, {"GRD-3"}),
       wrong<kNoCapBack>("a backward kernel ignores a cap that no model reaches", {"GRD-3"},
                         {"GRD-3"}),
