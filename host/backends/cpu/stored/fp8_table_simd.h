@@ -105,8 +105,7 @@ struct Fp8Products {
   }
 };
 
-// Which kinds of bytes have been met: NaN and, without kSubnormal, subnormal bytes and zeros are
-// others.
+// Finds bytes that tables do not multiply: NaN and, without kSubnormal, subnormal values and zeros.
 class Fp8Kinds {
  public:
   LAMINA_SIMD void add(const std::byte* p) {
@@ -129,7 +128,7 @@ class Fp8Kinds {
   __m256i most_ = _mm256_setzero_si256(), most_with_subnormals_ = _mm256_setzero_si256();
 };
 
-// Computes products of 32 bytes. Others of Fp8Kinds have wrong products.
+// Computes the products of 32 bytes. Those of Fp8Kinds::has_others() are wrong.
 template <bool kSubnormal>
 LAMINA_SIMD Fp8Products multiply(const std::byte* p, const Fp8Tables<kSubnormal>& tables) {
   const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
