@@ -128,7 +128,7 @@ class Fp8Kinds {
   __m256i most_ = _mm256_setzero_si256(), most_with_subnormals_ = _mm256_setzero_si256();
 };
 
-// Computes the products of 32 bytes. Those of Fp8Kinds::has_others() are wrong.
+// Computes the products of 32 bytes. Bytes that Fp8Kinds finds get wrong ones.
 template <bool kSubnormal>
 LAMINA_SIMD Fp8Products multiply(const std::byte* p, const Fp8Tables<kSubnormal>& tables) {
   const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
