@@ -16,6 +16,8 @@ constexpr std::int64_t kMaxWordsAtOnce = std::int64_t{1} << 30, kSlabsAtOnce = 1
 #else
 constexpr std::int64_t kMaxWordsAtOnce = 1024, kSlabsAtOnce = 64;
 #endif
+// Sums of a whole tile are finished in registers if they are complete after one part.
+constexpr bool kFinishesInRegisters = kSlabsAtOnce == 1 && kWordLanes == kLanes;
 
 static_assert(kPackedRows % std::max(kRows, kWordLanes) == 0);
 
@@ -48,6 +50,50 @@ RowWords rows_at(const TileArguments& t, std::int64_t row, std::int64_t word) {
   return words;
 }
 
+// Adds the bias and the values of C to the sums of a whole tile, and rounds them into C from [row,
+// column] on, as finish() does.
+template <typename Out, typename Bias>
+LAMINA_SIMD void finish_sums(const TileArguments& t, Sums& sums, std::int64_t row,
+                             std::int64_t column) {
+  Out* c = static_cast<Out*>(t.c) + row * t.ldc + column;
+  const auto each = [&](auto change) __attribute__((always_inline)) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 3
+      for (int v = 0; v < kVectors; ++v) change(sums[r][v], c + r * t.ldc + v * kLanes, v);
+  };
+  if (t.bias) {
+    const Bias* bias = static_cast<const Bias*>(t.bias) + column;
+    each([&](Native::F& sum, Out*, int v) { sum = sum + load(bias + v * kLanes).raw; });
+  }
+  if (t.accumulate) each([](Native::F& sum, const Out* from, int) { sum = sum + load(from).raw; });
+  if constexpr (sizeof(Out) == 4)
+    if (t.past_caches)
+      return each([](Native::F sum, Out* to, int) { store_past_caches(to, Float{sum}); });
+  each([](Native::F sum, Out* to, int) { store(to, Float{sum}); });
+}
+
+template <class Format, bool kPacked>
+void multiply_tile(const RowWords& a, const Word* b, std::int64_t num_words, const TileArguments& t,
+                   std::int64_t row, std::int64_t column) {
+  Sums sums = {};
+  add_products<Format, kPacked>(a, b, num_words, sums);
+  if (t.bf16_out && t.bf16_bias) return finish_sums<bfloat16, bfloat16>(t, sums, row, column);
+  if (t.bf16_out) return finish_sums<bfloat16, float>(t, sums, row, column);
+  if (t.bf16_bias) return finish_sums<float, bfloat16>(t, sums, row, column);
+  finish_sums<float, float>(t, sums, row, column);
+}
+
+// Computes a whole tile of C, whose sums never leave the registers.
+template <class Format>
+void multiply_tile(const RowWords& a, const Word* b, std::int64_t num_words, const TileArguments& t,
+                   std::int64_t row, std::int64_t column) {
+  if (a.step == 1)
+    multiply_tile<Format, false>(a, b, num_words, t, row, column);
+  else
+    multiply_tile<Format, true>(a, b, num_words, t, row, column);
+}
+
 template <class Format>
 void multiply(const TileArguments& t) {
   using Element = typename Format::Element;
@@ -78,8 +124,13 @@ void multiply(const TileArguments& t) {
           if (word == 0) fetch.step();
           if (is_last && !(kStoresPastCaches && t.past_caches))
             fetch_outputs(t, row, rows, column, columns);
-          multiply_panels<Format>(rows_at<Format>(t, row, word), panel + word * kWidth, words, add,
-                                  to);
+          const RowWords a = rows_at<Format>(t, row, word);
+          if constexpr (kFinishesInRegisters)
+            if (!t.sums && rows == kRows && columns == kWidth) {
+              multiply_tile<Format>(a, panel, words, t, row, column);
+              continue;
+            }
+          multiply_panels<Format>(a, panel + word * kWidth, words, add, to);
           if (is_last) finish(t, to, kWidth, row, rows, column, columns);
           if (t.sums || num_parts > 1) to += kSumsOfPanels;
         }
