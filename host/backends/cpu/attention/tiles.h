@@ -4,7 +4,7 @@
 
 #include "backends/cpu/attention/cached_rows.h"
 #include "backends/cpu/attention/cells.h"
-#include "backends/cpu/simd/prefetch.h"
+#include "backends/cpu/simd/memory.h"
 
 namespace lamina::cpu {
 namespace {

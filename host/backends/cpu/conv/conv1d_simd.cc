@@ -4,7 +4,7 @@
 
 #include "backends/cpu/conv/conv1d_simd.h"
 #include "backends/cpu/simd/math.h"
-#include "backends/cpu/simd/typed_rows.h"
+#include "backends/cpu/simd/memory.h"
 
 namespace lamina::cpu {
 namespace {

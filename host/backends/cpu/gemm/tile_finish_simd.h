@@ -3,7 +3,6 @@
 
 #include "backends/cpu/gemm/tile_simd.h"
 #include "backends/cpu/simd/memory.h"
-#include "backends/cpu/simd/prefetch.h"
 
 namespace lamina::cpu {
 namespace {

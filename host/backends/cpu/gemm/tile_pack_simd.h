@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "backends/cpu/gemm/tile_simd.h"
-#include "backends/cpu/simd/prefetch.h"
+#include "backends/cpu/simd/memory.h"
 #include "backends/cpu/simd/vectors.h"
 #include "core/round_up.h"
 

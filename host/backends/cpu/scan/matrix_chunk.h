@@ -6,7 +6,7 @@
 #include "backends/cpu/scan/chunks.h"
 #include "backends/cpu/scan/matrix_scan_simd.h"
 #include "backends/cpu/simd/math.h"
-#include "backends/cpu/simd/typed_rows.h"
+#include "backends/cpu/simd/memory.h"
 #include "backends/cpu/threads/scratch.h"
 
 namespace lamina::cpu {
