@@ -1,4 +1,4 @@
-// Times the loops of limits_loops.h on all threads of the pool.
+// Times the loops of limits_simd.cc on all threads of the pool.
 #include "backends/cpu/threads/limits.h"
 
 #include <sys/mman.h>
@@ -10,7 +10,6 @@
 #include <cstring>
 
 #include "backends/cpu/threads/isa.h"
-#include "backends/cpu/threads/limits_simd.h"
 #include "backends/cpu/threads/threads.h"
 #include "core/error.h"
 #include "formats/fast_products.h"

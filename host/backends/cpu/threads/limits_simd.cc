@@ -1,5 +1,5 @@
 // Multiply-adds and memory reads at the rate of the vector units of one instruction set.
-#include "backends/cpu/threads/limits_simd.h"
+#include "backends/cpu/threads/limits.h"
 
 #include <iterator>
 #include <numeric>
