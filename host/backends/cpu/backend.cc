@@ -1,11 +1,13 @@
-// Finds the kernels of an op.
+// The CPU backend: finds the kernels of an op, which its queues run at once.
 #include "backends/cpu/backend.h"
 
+#include <chrono>
+#include <cstring>
 #include <unordered_map>
 
 #include "backends/cpu/kernels.h"
-#include "backends/cpu/queue.h"
 #include "backends/cpu/threads/memory.h"
+#include "core/error.h"
 #include "ops/op_code.h"
 #include "ops/registry.h"
 
@@ -29,6 +31,46 @@ Lists find_lists() {
     for (const OpKernels& kernels : family()) lists[&ops::get(kernels.op)] = kernels.choices;
   return lists;
 }
+
+class CpuEvent final : public Event {
+ public:
+  void wait() const override {}
+  double seconds() const override {
+    return std::chrono::duration<double>(time_.time_since_epoch()).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point time_ = std::chrono::steady_clock::now();
+};
+
+// Work runs at once, on the calling thread and the thread pool. Has no state, so all threads may
+// use it.
+class CpuQueue final : public Queue {
+ public:
+  void enqueue(Kernel& kernel, const KernelArgs& args) override { kernel.run(args); }
+  void copy(const TensorRef& to, const ConstTensorRef& from) override {
+    LAMINA_ASSERT(to.bytes() == from.bytes());
+    if (to.bytes() > 0)
+      std::memmove(reinterpret_cast<void*>(to.address()),
+                   reinterpret_cast<const void*>(from.address()), to.bytes());
+  }
+  void fill(const TensorRef& to, std::byte value) override {
+    if (to.bytes() > 0)
+      std::memset(reinterpret_cast<void*>(to.address()), std::to_integer<int>(value), to.bytes());
+  }
+  std::shared_ptr<const Event> record() override { return std::make_shared<const CpuEvent>(); }
+  void wait(std::shared_ptr<const Event>) override {}
+  void finish() override {}
+};
+
+class CpuContext final : public Context {
+ public:
+  Queue& queue() override { return *queue_; }
+  std::unique_ptr<Queue> make_queue() override { return std::make_unique<CpuQueue>(); }
+
+ private:
+  std::unique_ptr<Queue> queue_ = std::make_unique<CpuQueue>();
+};
 
 class CpuBackend final : public Backend {
  public:
