@@ -54,4 +54,25 @@ void conv1d_backward(const Conv1dBackward& p);
 std::size_t conv1d_forward_workspace_bytes(const Conv1d& p);
 std::size_t conv1d_backward_workspace_bytes(const Conv1d& p);
 
+// The rest is private to this folder.
+
+// Channels and tokens per task of the forward pass, channels per task of the backward pass.
+inline constexpr std::int64_t kConvChannels = 256, kConvTokens = 256, kConvGradChannels = 64;
+
+struct Conv1dTask {
+  std::int64_t b;       // forward only: the row
+  std::int64_t c0, c1;  // channels
+  std::int64_t t0, t1;  // forward only: tokens
+};
+
+// The functions of one instruction set.
+struct Conv1dFunctions {
+  // scratch: (width + reach) * kConvChannels floats.
+  void (*forward)(const Conv1dForward& p, const Conv1dTask& task, float* scratch);
+  // Computes all rows and tokens. scratch: (2 * width + tokens + 1) * kConvGradChannels floats.
+  void (*backward)(const Conv1dBackward& p, const Conv1dTask& task, float* scratch);
+
+  static const Conv1dFunctions avx512, avx2, portable;
+};
+
 }  // namespace lamina::cpu

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/cpu/conv/conv1d_simd.h"
+#include "backends/cpu/conv/conv1d.h"
 #include "backends/cpu/simd/math.h"
 #include "backends/cpu/simd/memory.h"
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/cpu/cross_entropy/cross_entropy_simd.h"
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/threads.h"
 #include "core/error.h"

@@ -62,4 +62,14 @@ void cross_entropy_add_tile(const CrossEntropyRows& rows, const CrossEntropyTile
 void cross_entropy_with_gradient(const CrossEntropyRows& rows, const CrossEntropyTile& tile,
                                  const CrossEntropyGradient& gradient);
 
+// The functions of one instruction set, for rows [begin, end). Private to this folder.
+struct CrossEntropyFunctions {
+  void (*add_tile)(const CrossEntropyRows& rows, const CrossEntropyTile& tile, std::int64_t begin,
+                   std::int64_t end);
+  void (*gradient)(const CrossEntropyRows& rows, const CrossEntropyTile& tile,
+                   const CrossEntropyGradient& gradient, std::int64_t begin, std::int64_t end);
+
+  static const CrossEntropyFunctions avx512, avx2, portable;
+};
+
 }  // namespace lamina::cpu

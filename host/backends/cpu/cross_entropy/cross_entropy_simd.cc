@@ -1,5 +1,5 @@
 // Cross-entropy for one instruction set.
-#include "backends/cpu/cross_entropy/cross_entropy_simd.h"
+#include "backends/cpu/cross_entropy/cross_entropy.h"
 #include "backends/cpu/simd/math.h"
 #include "backends/cpu/simd/memory.h"
 

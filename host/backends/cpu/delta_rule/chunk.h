@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backends/cpu/attention/small_matrices.h"
-#include "backends/cpu/delta_rule/delta_rule_simd.h"
+#include "backends/cpu/delta_rule/delta_rule.h"
 #include "backends/cpu/scan/chunks.h"
 #include "backends/cpu/simd/math.h"
 #include "backends/cpu/simd/memory.h"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "backends/cpu/delta_rule/delta_rule_simd.h"
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/threads.h"
 #include "core/error.h"

@@ -1,5 +1,5 @@
 // The compiled form of a map: loads, computations and stores over tiles of registers. Private to
-// map*.cc.
+// this folder.
 #pragma once
 
 #include <array>

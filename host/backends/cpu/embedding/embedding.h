@@ -25,4 +25,12 @@ struct EmbeddingScatterAdd {
 void embedding_scatter_add(const EmbeddingScatterAdd& p);
 std::size_t embedding_workspace_bytes(std::int64_t num_ids);
 
+// The functions of one instruction set. Private to this folder.
+using EmbeddingAdd = void (*)(float* to, const void* from, std::int64_t n);
+struct EmbeddingFunctions {
+  EmbeddingAdd add[2];  // [from is bf16]
+
+  static const EmbeddingFunctions avx512, avx2, portable;
+};
+
 }  // namespace lamina::cpu

@@ -1,5 +1,5 @@
 // Adds up rows, for one instruction set.
-#include "backends/cpu/embedding/embedding_simd.h"
+#include "backends/cpu/embedding/embedding.h"
 #include "backends/cpu/simd/memory.h"
 
 namespace lamina::cpu {

@@ -38,4 +38,12 @@ struct CombineRowsGrad {
 };
 void combine_rows_grad(const CombineRowsGrad& p);
 
+// The functions of one instruction set, for tokens, or rows, [begin, end). Private to this folder.
+struct RowsFunctions {
+  void (*combine)(const CombineRows& p, std::int64_t begin, std::int64_t end);
+  void (*combine_grad)(const CombineRowsGrad& p, std::int64_t begin, std::int64_t end);
+
+  static const RowsFunctions avx512, avx2, portable;
+};
+
 }  // namespace lamina::cpu

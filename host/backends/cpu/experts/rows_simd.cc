@@ -1,5 +1,5 @@
 // Combines rows, for one instruction set.
-#include "backends/cpu/experts/rows_simd.h"
+#include "backends/cpu/experts/rows.h"
 #include "backends/cpu/simd/memory.h"
 
 namespace lamina::cpu {

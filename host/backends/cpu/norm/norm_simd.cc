@@ -1,5 +1,5 @@
 // Norms for one instruction set.
-#include "backends/cpu/norm/norm_simd.h"
+#include "backends/cpu/norm/norm.h"
 #include "backends/cpu/simd/memory.h"
 
 namespace lamina::cpu {

@@ -5,7 +5,6 @@
 #include <array>
 #include <cmath>
 
-#include "backends/cpu/optimizer/optimizer_simd.h"
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/scratch.h"
 #include "backends/cpu/threads/threads.h"

@@ -42,4 +42,19 @@ void adamw_rows_step(const AdamWRows& a);
 // Returns the sum of x^2 in f64, added in one order.
 double sum_of_squares(const float* x, std::int64_t n);
 
+// The numbers of a step, rounded to f32 once.
+struct AdamWNumbers {
+  float grad_scale, decay, beta1, rest1, beta2, rest2, step_size, root_scale, eps;
+};
+
+// The functions of one instruction set, for n elements. A null g means zeros in adamw. Private to
+// this folder.
+struct OptimizerFunctions {
+  void (*adamw)(float* p, const float* g, float* m, float* v, bfloat16* p_bf16, std::int64_t n,
+                const AdamWNumbers& a);
+  double (*sum_of_squares)(const float* x, std::int64_t n);
+
+  static const OptimizerFunctions avx512, avx2, portable;
+};
+
 }  // namespace lamina::cpu

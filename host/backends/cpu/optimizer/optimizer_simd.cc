@@ -1,5 +1,5 @@
 // Optimizer steps for one instruction set.
-#include "backends/cpu/optimizer/optimizer_simd.h"
+#include "backends/cpu/optimizer/optimizer.h"
 #include "backends/cpu/simd/memory.h"
 
 namespace lamina::cpu {

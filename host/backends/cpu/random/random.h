@@ -36,4 +36,23 @@ struct Dropout {
 };
 void dropout(const Dropout& d);
 
+// The rest is private to this folder.
+
+// Count of the numbers in sixteen blocks; kernels start at multiples of it.
+inline constexpr std::int64_t kRandomGroup = 64;
+
+// The functions of one instruction set.
+struct RandomFunctions {
+  // Groups of 64 numbers from group `group` on.
+  void (*bits)(RandomStream s, std::int64_t group, std::int64_t num_groups, std::uint32_t* bits);
+  // n numbers from group `group` on: scale u + shift.
+  void (*fill_uniform)(RandomStream s, float scale, float shift, void* y, DType dtype,
+                       std::int64_t group, std::int64_t n);
+  // Elements [skip, skip + n) of the group's numbers onward decide about x[0 .. n).
+  void (*dropout)(RandomStream s, std::uint32_t threshold, float scale, const void* x, void* y,
+                  DType dtype, std::int64_t group, std::int64_t skip, std::int64_t n);
+
+  static const RandomFunctions avx512, avx2, portable;
+};
+
 }  // namespace lamina::cpu

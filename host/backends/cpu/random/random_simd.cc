@@ -1,5 +1,5 @@
 // Philox, and uniform numbers and dropout from it, for one instruction set.
-#include "backends/cpu/random/random_simd.h"
+#include "backends/cpu/random/random.h"
 #include "backends/cpu/simd/memory.h"
 
 namespace lamina::cpu {

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 
-#include "backends/cpu/reduce/reduce_simd.h"
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/scratch.h"
 #include "backends/cpu/threads/threads.h"

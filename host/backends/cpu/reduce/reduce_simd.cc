@@ -1,5 +1,5 @@
 // Sums and maxima of f32 and bf16 for one instruction set.
-#include "backends/cpu/reduce/reduce_simd.h"
+#include "backends/cpu/reduce/reduce.h"
 #include "backends/cpu/simd/memory.h"
 
 namespace lamina::cpu {

@@ -51,4 +51,12 @@ struct RopeApply {
 };
 void rope_apply(const RopeApply& p);
 
+// The functions of one instruction set, for tokens [begin, end). Private to this folder.
+struct RopeFunctions {
+  void (*table)(const RopeTable& p, std::int64_t begin, std::int64_t end);
+  void (*apply)(const RopeApply& p, std::int64_t begin, std::int64_t end);
+
+  static const RopeFunctions avx512, avx2, portable;
+};
+
 }  // namespace lamina::cpu

@@ -1,5 +1,5 @@
 // Rope for one instruction set.
-#include "backends/cpu/rope/rope_simd.h"
+#include "backends/cpu/rope/rope.h"
 #include "backends/cpu/simd/math.h"
 #include "backends/cpu/simd/memory.h"
 

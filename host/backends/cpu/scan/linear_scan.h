@@ -41,4 +41,24 @@ void linear_scan_backward(const LinearScanBackward& p);
 // Returns the bytes for the current number of threads. REQUIRES: runs have no larger pool.
 std::size_t linear_scan_backward_workspace_bytes(const LinearScan& p);
 
+// The rest is private to this folder.
+
+// Channels of one task: forward a kilobyte of each row of f32; backward less, since it keeps the
+// states of all tokens.
+inline constexpr std::int64_t kScanChannels = 256, kScanGradChannels = 128;
+
+// Channels [c0, c1) of row b.
+struct LinearScanTask {
+  std::int64_t b, c0, c1;
+};
+
+// The functions of one instruction set.
+struct LinearScanFunctions {
+  void (*forward)(const LinearScanForward& p, const LinearScanTask& task);
+  // scratch: tokens * kScanGradChannels floats.
+  void (*backward)(const LinearScanBackward& p, const LinearScanTask& task, float* scratch);
+
+  static const LinearScanFunctions avx512, avx2, portable;
+};
+
 }  // namespace lamina::cpu

@@ -1,5 +1,5 @@
 // The linear scan on sixteen channels at a time.
-#include "backends/cpu/scan/linear_scan_simd.h"
+#include "backends/cpu/scan/linear_scan.h"
 #include "backends/cpu/simd/memory.h"
 
 namespace lamina::cpu {

@@ -4,7 +4,7 @@
 
 #include "backends/cpu/attention/small_matrices.h"
 #include "backends/cpu/scan/chunks.h"
-#include "backends/cpu/scan/matrix_scan_simd.h"
+#include "backends/cpu/scan/matrix_scan.h"
 #include "backends/cpu/simd/math.h"
 #include "backends/cpu/simd/memory.h"
 #include "backends/cpu/threads/scratch.h"

@@ -17,4 +17,11 @@ struct Softmax {
 // A row of -infinities gives zeros. [any thread]
 void softmax(const Softmax& p);
 
+// The functions of one instruction set, for rows [begin, end). Private to this folder.
+struct SoftmaxFunctions {
+  void (*rows)(const Softmax& p, std::int64_t begin, std::int64_t end);
+
+  static const SoftmaxFunctions avx512, avx2, portable;
+};
+
 }  // namespace lamina::cpu

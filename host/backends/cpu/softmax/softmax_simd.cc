@@ -1,7 +1,7 @@
 // Softmax for one instruction set.
-#include "backends/cpu/softmax/softmax_simd.h"
 #include "backends/cpu/simd/math.h"
 #include "backends/cpu/simd/memory.h"
+#include "backends/cpu/softmax/softmax.h"
 
 namespace lamina::cpu {
 namespace {

@@ -2,12 +2,12 @@
 //
 // Code for an instruction set is a table of functions with one member per set:
 //
-//   struct NormFunctions {                                            // norm_simd.h
+//   struct NormFunctions {                                            // norm.h
 //     void (*rms_forward)(const RmsNormForward& p, ...);
 //     static const NormFunctions avx512, avx2, portable;
 //   };
 //   constinit const NormFunctions NormFunctions::LAMINA_ISA = {...};  // norm_simd.cc
-//   isa_table<NormFunctions>().rms_forward(p, ...);                   // norm.cc
+//   isa_table<NormFunctions>().rms_forward(p, ...);                   // ops.cc
 //
 // The build compiles every *_simd.cc three times, with LAMINA_ISA as the name of the member and the
 // flags of the set; all other files are compiled for the baseline. The linker may keep the copy of
