@@ -155,8 +155,27 @@ std::size_t attention_cached_workspace_bytes(const AttentionSpec& spec);
 void attention_cached(const AttentionSpec& spec, const AttentionForwardArgs& args,
                       const AttentionCache& cache, std::byte* workspace);
 
-// The same three functions in plain loops and double: the definition of the op, the reference for
-// tests, and the kernel for f64. The backward pass recomputes its log-sum-exp.
+// The attention that each key receives from all heads together: the sum of their softmaxes.
+// Computes at most a block of queries of one head at a time.
+struct MassSpec {
+  DType dtype = DType::f32;  // of q and k: f32 or bf16
+  std::int64_t batch = 0, q_tokens = 0, k_tokens = 0, heads = 0, dim = 0;
+  double scale = 1;
+};
+
+// p[b, t, s] = sum over n of softmax over the kept s of scale q[b, t, n] . k[b, s, n]; all
+// contiguous. A query that keeps no key has zeros.
+struct MassArgs {
+  const void *q = nullptr, *k = nullptr;
+  const std::uint8_t* keep = nullptr;  // [batch, q_tokens, k_tokens]
+  float* p = nullptr;
+};
+
+std::size_t attention_mass_workspace_bytes(const MassSpec& spec);
+void attention_mass(const MassSpec& spec, const MassArgs& args, std::byte* workspace);
+
+// Forward, cached and backward in plain loops and double: the definition of the op, the reference
+// for tests, and the kernel for f64. The backward pass recomputes its log-sum-exp.
 namespace reference {
 std::size_t attention_forward_workspace_bytes(const AttentionSpec& spec);
 std::size_t attention_backward_workspace_bytes(const AttentionSpec& spec);

@@ -4,7 +4,6 @@
 #include "backends/cpu/attention/backward_simd.h"
 #include "backends/cpu/attention/decode_simd.h"
 #include "backends/cpu/attention/forward_simd.h"
-#include "backends/cpu/attention/index_scores_grad_simd.h"
 #include "backends/cpu/attention/index_scores_simd.h"
 #include "backends/cpu/attention/latent_simd.h"
 #include "backends/cpu/attention/mass_simd.h"

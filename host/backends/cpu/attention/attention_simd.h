@@ -3,7 +3,6 @@
 
 #include "backends/cpu/attention/attention.h"
 #include "backends/cpu/attention/latent.h"
-#include "backends/cpu/attention/mass.h"
 
 namespace lamina::cpu {
 

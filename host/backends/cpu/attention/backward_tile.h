@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backends/cpu/attention/backward_memory.h"
-#include "backends/cpu/attention/cell_products.h"
+#include "backends/cpu/attention/tiles.h"
 
 namespace lamina::cpu {
 namespace {

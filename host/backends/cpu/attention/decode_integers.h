@@ -1,5 +1,5 @@
 // The operands of the sums of decoding as integers of 16 bits, for queries of bf16 and rows of
-// int8: see decode_forms.h. A lane of a sum has 32 bits and gets two products at a time, so sums
+// int8: see decode_sums.h. A lane of a sum has 32 bits and gets two products at a time, so sums
 // are exact.
 //
 // A query is rounded to integers of 16 bits times a power of two, which is exact for bf16 numbers
@@ -10,7 +10,7 @@
 #include <bit>
 
 #include "backends/cpu/attention/decode_floats.h"
-#include "backends/cpu/attention/slot_pairs.h"
+#include "backends/cpu/simd/vectors.h"
 
 namespace lamina::cpu {
 namespace {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backends/cpu/attention/bias.h"
-#include "backends/cpu/attention/decode_forms.h"
+#include "backends/cpu/attention/decode_sums.h"
 #include "backends/cpu/attention/merge.h"
 
 namespace lamina::cpu {

@@ -1,14 +1,189 @@
-// The two sums of a decoding step: dot products of queries with keys, weighted sums of values. The
-// values are read in blocks of slots, head by head within a block, with the sums of a head in
-// registers. Internal to each file that includes it.
+// The two sums of a decoding step: dot products of queries with keys, weighted sums of values.
+//
+// The keys of a step are read in the order of memory, slot by slot with all heads of a slot: then
+// the hardware reads ahead by itself. When it does not, a program has to request memory, and such
+// requests use the buffers that loads from the second cache need. The values are read in blocks of
+// slots, head by head within a block, with the sums of a head in registers.
+//
+// Operands load a vector of kElements numbers of a key as kVectors operands, with query() for the
+// same numbers of a query. Values are two operands of the numbers of one slot, or of the pairs of
+// kSlots = 2, with words of the weights of these slots. multiply_add() adds products to a lane of a
+// Sum, add() adds two Sums, floats() converts them; a query, and the weights of a row, have a
+// factor. Internal to each file that includes it.
 #pragma once
 
-#include "backends/cpu/attention/decode_scores.h"
-#include "backends/cpu/attention/slot_pairs.h"
+#include "backends/cpu/attention/cached_rows.h"
+#include "backends/cpu/attention/decode_floats.h"
+#include "backends/cpu/attention/decode_integers.h"
+#include "backends/cpu/attention/decode_step.h"
+#include "backends/cpu/simd/vectors.h"
 
 namespace lamina::cpu {
 namespace {
 
+// The first sum. S: the elements of the caches.
+template <class V, class Operands, class S>
+struct DecodeScores {
+  using F = typename V::F;
+  using Sum = typename Operands::Sum;
+  using Step = DecodeStep<S>;
+  static constexpr int L = V::kLanes;
+  static constexpr std::int64_t kElements = Operands::kElements;
+  static constexpr std::int64_t kElementBytes = sizeof(S);
+
+  // Computes the dot products of a step, [count, heads * rows], times the scales of the keys.
+  static void run(const Step& x) {
+    for (std::int64_t row = 0; row < x.rows;) {
+      const std::int64_t left = x.rows - row;
+      row += left >= L   ? score_rows<L>(x, row)
+             : left >= 8 ? score_rows<min(8, L)>(x, row)
+             : left >= 4 ? score_rows<min(4, L)>(x, row)
+             : left >= 3 ? score_rows<min(3, L)>(x, row)
+             : left >= 2 ? score_rows<2>(x, row)
+                         : score_rows<1>(x, row);
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kAhead = 16384;  // bytes
+
+  static constexpr int min(int a, int b) { return a < b ? a : b; }
+
+  // A key of a step.
+  struct Place {
+    std::int64_t slot = 0, head = 0;
+    LAMINA_SIMD void next(const Step& x) {
+      if (++head < x.heads) return;
+      head = 0;
+      if (slot + 1 < x.count) ++slot;  // after the last slot it is the last one again
+    }
+  };
+
+  // Computes R rows of each head from `first` on, for kKeys keys at a time; returns R. A sum has
+  // the same order for any number of rows and keys: lane by lane over the dims, then the lanes.
+  template <int R>
+  static std::int64_t score_rows(const Step& x, std::int64_t first) {
+    constexpr int kKeys = L / R;
+    const std::int64_t words = Operands::query_words(x.qk_vectors), all = x.heads * x.rows;
+    Place place;
+    for (std::int64_t i = 0; i < x.count * x.heads; i += kKeys) {
+      Sum sum[L] = {};  // key by key
+      F scale = V::set(1);
+#pragma GCC unroll 16
+      for (int key = 0; key < kKeys; ++key) {
+        const S* k = x.k + place.slot * x.k_token + place.head * x.k_head;
+        Sum own[R] = {};
+        dot<R>(k, x.q + (place.head * x.rows + first) * words, words, x.qk_dim, own);
+#pragma GCC unroll 16
+        for (int row = 0; row < R; ++row) sum[key * R + row] = own[row];
+        if constexpr (kIsNumber<S>) scale = with_scale<R>(scale, key, row_scale(k));
+        place.next(x);
+      }
+      const F scores = Operands::floats(fold(sum)) * scale;
+      if (R == x.rows) {
+        V::store(x.scores + i * R, scores);
+        continue;
+      }
+      float of_keys[L];
+      V::store(of_keys, scores);
+      for (int key = 0; key < kKeys && i + key < x.count * x.heads; ++key)
+        std::memcpy(x.scores + (i + key) / x.heads * all + (i + key) % x.heads * x.rows + first,
+                    of_keys + key * R, R * sizeof(float));
+    }
+    return R;
+  }
+
+  // Adds the products of a key and R queries, which are `words` apart.
+  template <int R>
+  LAMINA_SIMD static void dot(const S* key, const Word* q, std::int64_t words, std::int64_t dim,
+                              Sum (&sum)[R]) {
+    for (std::int64_t line = 0; line < dim * kElementBytes; line += 64)
+      __builtin_prefetch(reinterpret_cast<const char*>(key) + kAhead + line, 0, 2);
+    constexpr int kUsual = 4;  // vectors of the heads of most models
+    if (dim == kUsual * kElements) {
+#pragma GCC unroll 4
+      for (int n = 0; n < kUsual; ++n)
+        add_products<R, true>(key + n * kElements, q + n * Operands::query_words(1), words,
+                              kElements, sum);
+      return;
+    }
+    for (; dim >= kElements; dim -= kElements, key += kElements, q += Operands::query_words(1))
+      add_products<R, true>(key, q, words, kElements, sum);
+    if (dim > 0) add_products<R, false>(key, q, words, dim, sum);
+  }
+
+  // Adds the products of kElements dims; only `left` of them exist.
+  template <int R, bool kWhole>
+  LAMINA_SIMD static void add_products(const S* key, const Word* q, std::int64_t words,
+                                       std::int64_t left, Sum (&sum)[R]) {
+    typename Operands::Operand number[Operands::kVectors];
+    Operands::template load<kWhole>(key, left, number);
+#pragma GCC unroll 2
+    for (int part = 0; part < Operands::kVectors; ++part)
+#pragma GCC unroll 16
+      for (int row = 0; row < R; ++row)
+        Operands::multiply_add(Operands::query(q + row * words, part), number[part], sum[row]);
+  }
+
+  // Sets the lanes of a key's R rows to a scale.
+  template <int R>
+  LAMINA_SIMD static F with_scale(F scales, int key, float scale) {
+    typename V::I lanes;
+    for (int i = 0; i < L; ++i) lanes[i] = i / R == key ? -1 : 0;
+    return V::select(lanes, V::set(scale), scales);
+  }
+
+  // For a shuffle in each quarter of a register: lanes of the quarter; 4 to 7 are lanes of b.
+  template <int... kLane>
+  LAMINA_SIMD static F in_quarters(F a, F b) {
+    static constexpr int kOf[] = {kLane...};
+    return V::template shuffle<[](int lane) {
+      return lane / 4 * 4 + kOf[lane % 4] % 4 + kOf[lane % 4] / 4 * L;
+    }>(a, b);
+  }
+
+  // Lane i of the result is the sum of the lanes of sums[i]. AVX2 is slow where lanes cross the
+  // middle of a register, so only the last additions do that.
+  LAMINA_SIMD static F fold(const Sum (&sums)[L]) {
+    F x[L], pairs[L / 2], fours[L / 4];
+#pragma GCC unroll 16
+    for (int i = 0; i < L; ++i) x[i] = reinterpret_cast<F>(sums[i]);
+#pragma GCC unroll 8
+    for (int i = 0; i < L / 2; ++i)
+      pairs[i] = Operands::add(in_quarters<0, 4, 1, 5>(x[2 * i], x[2 * i + 1]),
+                               in_quarters<2, 6, 3, 7>(x[2 * i], x[2 * i + 1]));
+#pragma GCC unroll 4
+    for (int i = 0; i < L / 4; ++i)
+      fours[i] = Operands::add(in_quarters<0, 1, 6, 7>(pairs[2 * i], pairs[2 * i + 1]),
+                               in_quarters<2, 3, 4, 5>(pairs[2 * i], pairs[2 * i + 1]));
+    return join_quarters<L / 4>(fours);
+  }
+
+  // The sum of quarters: quarter i of the result is the sum of the kCount quarters of x[i].
+  template <int kCount>
+  LAMINA_SIMD static F join_quarters(const F* x) {
+    if constexpr (kCount == 1) {
+      return x[0];
+    } else if constexpr (kCount == 2 && L == 8) {
+      constexpr auto kOwnHalf = [](int lane) { return lane < 4 ? lane : lane + L; };
+      constexpr auto kOtherHalf = [](int lane) { return lane + 4; };
+      return Operands::add(V::template shuffle<kOwnHalf>(x[0], x[1]),
+                           V::template shuffle<kOtherHalf>(x[0], x[1]));
+    } else {
+      F half[kCount / 2];
+#pragma GCC unroll 2
+      for (int i = 0; i < kCount / 2; ++i)
+        half[i] = Operands::add(V::template shuffle<even_quarter>(x[2 * i], x[2 * i + 1]),
+                                V::template shuffle<odd_quarter>(x[2 * i], x[2 * i + 1]));
+      return join_quarters<kCount / 2>(half);
+    }
+  }
+  // For a shuffle: the even quarters of a, then of b; the odd ones.
+  static constexpr int even_quarter(int lane) { return lane / 4 % 2 * 8 + lane % 4 + lane / 8 * L; }
+  static constexpr int odd_quarter(int lane) { return even_quarter(lane) + 4; }
+};
+
+// Both sums.
 template <class V, class Operands, class S>
 struct DecodeSums : Operands {
   using F = typename V::F;
@@ -116,6 +291,32 @@ struct DecodeSums : Operands {
     return kParts;
   }
 };
+
+// Chooses the operands for queries of T, with rows of S. T: float, or uint16_t for bf16. S: T, or
+// the numbers of rows of formats/row_formats.h.
+template <class V, class T, bool kPairs, class S>
+struct OperandsOf {
+  using Type = DecodeFloats<V, T, S>;
+};
+#if defined(__AVX512BF16__)
+template <class V, class S>
+struct OperandsOf<V, std::uint16_t, true, S> {
+  using Type = DecodePairs<V, S>;
+};
+template <class V>
+struct OperandsOf<V, std::uint16_t, true, Int8> {
+  using Type = DecodeIntegers<V>;
+};
+#endif
+#if defined(__AVX2__)
+template <class V>
+struct OperandsOf<V, std::uint16_t, false, Int8> {
+  using Type = DecodeIntegers<V>;
+};
+#endif
+
+template <class V, class T, bool kPairs, class S>
+using SumsOf = DecodeSums<V, typename OperandsOf<V, T, kPairs, S>::Type, S>;
 
 }  // namespace
 }  // namespace lamina::cpu

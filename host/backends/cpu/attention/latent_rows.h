@@ -2,8 +2,8 @@
 // place, at the speed of memory. Internal to each file that includes it.
 #pragma once
 
-#include "backends/cpu/attention/slot_pairs.h"
 #include "backends/cpu/attention/tiles.h"
+#include "backends/cpu/simd/vectors.h"
 
 namespace lamina::cpu {
 namespace {

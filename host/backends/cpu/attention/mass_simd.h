@@ -2,7 +2,7 @@
 // Internal to each file that includes it.
 #pragma once
 
-#include "backends/cpu/attention/mass.h"
+#include "backends/cpu/attention/attention.h"
 #include "backends/cpu/attention/products.h"
 #include "backends/cpu/attention/tiles.h"
 

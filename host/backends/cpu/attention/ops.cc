@@ -3,7 +3,6 @@
 
 #include "backends/cpu/attention/attention.h"
 #include "backends/cpu/attention/inputs.h"
-#include "backends/cpu/attention/mass.h"
 #include "backends/cpu/kernel_support.h"
 #include "backends/cpu/kernels.h"
 
