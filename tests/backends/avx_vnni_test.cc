@@ -7,8 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "backends/cpu/stored/integer_dots_simd.h"
-#include "backends/cpu/stored/integer_tiles_simd.h"
+#include "backends/cpu/stored/integer_gemm.h"
 #include "backends/cpu/stored/quantised_rows.h"
 #include "backends/cpu/threads/isa.h"
 #include "core/float16.h"

@@ -6,7 +6,7 @@
 
 #include "backends/cpu/gemm/gemv_simd.h"
 #include "backends/cpu/gemm/tile_unit_simd.h"
-#include "backends/cpu/stored/integer_dots_simd.h"
+#include "backends/cpu/stored/integer_gemm.h"
 #include "backends/cpu/stored/quantised_rows.h"
 #include "backends/cpu/stored/stored_rows.h"
 #include "backends/cpu/threads/isa.h"

@@ -7,7 +7,7 @@
 
 #include "backends/cpu/gemm/gemv.h"
 #include "backends/cpu/gemm/tile_unit_simd.h"
-#include "backends/cpu/stored/integer_dots_simd.h"
+#include "backends/cpu/stored/integer_gemm.h"
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/scratch.h"
 #include "backends/cpu/threads/threads.h"
@@ -106,7 +106,7 @@ constexpr std::int64_t kMinBytesPerThread = 64 * 1024;
 constexpr std::int64_t kMaxPanelBytes = 256 * 1024, kMinPanelOutputs = 8;
 
 // Size of a tile; multiples of the rows and columns that are multiplied at once.
-constexpr std::int64_t kTileRows = 256;
+constexpr std::int64_t kYRows = 256;
 constexpr std::int64_t kDxRows = 256, kDxColumns = 192;
 constexpr std::int64_t kDwRows = 128, kDwColumns = 384;
 
@@ -133,7 +133,7 @@ GroupedLinear::GroupedLinear(const GroupedSpec& spec)
     return;
   }
   if (spec.dtype == DType::bf16 && has_tiles(tile_unit()))
-    tile_.emplace(spec.dtype, kTileRows, kPieceOutputs, spec.inputs);
+    tile_.emplace(spec.dtype, kYRows, kPieceOutputs, spec.inputs);
   if (!spec.stored) return;
   stored_.emplace(*spec.stored, spec.inputs, spec.dtype);
   const std::int64_t row_bytes = std::max<std::int64_t>(1, stored_->bytes_widened(1));
@@ -160,8 +160,8 @@ void GroupedLinear::multiply_tiles(const RowsArguments& piece, std::int64_t begi
   t.bf16_bias = piece.bf16_bias;
   t.bf16_out = true;
   t.ldc = spec_.outputs;
-  for (std::int64_t row = 0; row < rows; row += kTileRows) {
-    t.m = std::min(kTileRows, rows - row);
+  for (std::int64_t row = 0; row < rows; row += kYRows) {
+    t.m = std::min(kYRows, rows - row);
     t.a = {at(piece.x, row * spec_.inputs, spec_.dtype), spec_.inputs, 1};
     t.c = at(piece.out, row * spec_.outputs + begin, spec_.dtype);
     tile_->multiply(t, tile_scratch);

@@ -7,7 +7,7 @@
 // QuantisedParts adds its eight minima to eight lanes, then the products of its rows of codes one
 // after the other. The lanes are added by a fixed tree. So an output depends neither on m nor on
 // other rows.
-#include "backends/cpu/stored/integer_dots_simd.h"
+#include "backends/cpu/stored/integer_gemm.h"
 
 #include <algorithm>
 #include <iterator>

@@ -6,11 +6,8 @@
 #include <vector>
 
 #include "backends/cpu/gemm/tile_unit.h"
-#include "backends/cpu/stored/find_format.h"
-#include "backends/cpu/stored/integer_dots_simd.h"
-#include "backends/cpu/stored/integer_tiles_simd.h"
-#include "backends/cpu/stored/integer_units_simd.h"
 #include "backends/cpu/stored/quantised_rows.h"
+#include "backends/cpu/stored/stored_rows.h"
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/threads.h"
 #include "core/error.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "backends/cpu/simd/vectors.h"
-#include "backends/cpu/stored/integer_tiles_simd.h"
+#include "backends/cpu/stored/integer_gemm.h"
 
 namespace lamina::cpu {
 namespace {

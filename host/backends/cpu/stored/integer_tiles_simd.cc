@@ -1,4 +1,4 @@
-#include "backends/cpu/stored/integer_tiles_simd.h"
+#include "backends/cpu/stored/integer_gemm.h"
 
 #if defined(__AVX2__)
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include "backends/cpu/stored/integer_units_simd.h"
+#include "backends/cpu/stored/integer_gemm.h"
 
 #if defined(__AVX512F__)
 #include <algorithm>
@@ -77,7 +77,7 @@ void multiply_part(const UnitBlock& x, const std::uint8_t (*codes)[kTileColumns]
   Unit::template store<2>(products[0] + 2 * kLanes, kStep);
 }
 
-// Adds the products of one part, times scales, to the sums, in the order of integer_tiles_simd.h.
+// Adds the products of one part, times scales, to the sums, in the order of integer_gemm.h.
 template <int kParts, bool kHasMinimum>
 LAMINA_SIMD void add_part(const UnitBlock& x, const PanelBlock<kParts, kHasMinimum>& w, int part,
                           const Products& products, Sums& sums) {

@@ -1,6 +1,6 @@
 // Squares of adapted weights, for one instruction set: the same operations in the same order as the
 // op's lowering, so that the bits are equal.
-#include "backends/cpu/stored/lengths_simd.h"
+#include "backends/cpu/stored/stored_rows.h"
 
 #include "backends/cpu/simd/memory.h"
 

@@ -5,7 +5,6 @@
 #include "backends/cpu/kernel_support.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/reduce/reduce.h"
-#include "backends/cpu/stored/lengths_simd.h"
 #include "backends/cpu/stored/stored_rows.h"
 #include "backends/cpu/threads/threads.h"
 

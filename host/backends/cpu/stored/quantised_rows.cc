@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "backends/cpu/stored/find_format.h"
-#include "backends/cpu/stored/integer_dots_simd.h"
+#include "backends/cpu/stored/integer_gemm.h"
+#include "backends/cpu/stored/stored_rows.h"
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/threads.h"
 

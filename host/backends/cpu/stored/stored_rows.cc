@@ -4,7 +4,6 @@
 #include <array>
 
 #include "backends/cpu/gemm/tile_unit_simd.h"
-#include "backends/cpu/stored/find_format.h"
 #include "backends/cpu/threads/threads.h"
 #include "core/error.h"
 #include "core/round_up.h"

@@ -6,12 +6,46 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
-#include "backends/cpu/stored/widen_simd.h"
+#include "backends/cpu/gemm/gemv_simd.h"
+#include "backends/cpu/threads/isa.h"
 #include "core/dtype.h"
 #include "formats/block_formats.h"
 
 namespace lamina::cpu {
+
+// Writes `count` values of whole blocks to `out`.
+using WidenBlocks = void (*)(const std::byte* blocks, std::int64_t count, void* out);
+
+// The functions of one instruction set, for stored_rows.cc: values of blocks as f32 or bf16.
+struct WidenFunctions {
+  struct Format {
+    std::string_view name;  // of the BlockFormat
+    WidenBlocks f32, bf16;
+    // Likewise bf16, rounded by the machine: for avx512_bf16 only.
+    WidenBlocks machine_bf16 = nullptr;
+    // Multiplies one row of x, with the bits of widened rows and GemvFunctions::rows; likewise
+    // machine_bf16 and rows_bf16. Null: widening rows is as fast.
+    RowsFunction one_row = nullptr, machine_one_row = nullptr;
+  };
+  const Format* formats;
+  std::size_t num_formats;
+  // Rounds f32 values to bf16, for formats that are not in the list.
+  void (*round)(const float* values, std::int64_t count, void* out);
+
+  static const WidenFunctions avx512, avx2, portable;
+};
+
+// Returns the entry of isa_table<Functions>() for a format, null if it has none. Not for
+// *_simd.cc, like isa_table().
+template <typename Functions>
+const typename Functions::Format* find_format(const formats::BlockFormat& format) {
+  const Functions& functions = isa_table<Functions>();
+  for (std::size_t i = 0; i < functions.num_formats; ++i)
+    if (functions.formats[i].name == format.name) return &functions.formats[i];
+  return nullptr;
+}
 
 // Returns the bytes of `count` values in a format, or, if it is null, in `dtype`.
 inline std::int64_t bytes_of_values(const formats::BlockFormat* format, DType dtype,
@@ -52,7 +86,17 @@ class StoredRows {
   RowsFunction one_row_ = nullptr;
 };
 
-// Likewise for a large matrix, with all threads.
+// Writes `count` rows of a large matrix, with all threads.
 void parallel_widen(const StoredRows& rows, const void* stored, std::int64_t count, void* out);
+
+// The functions of one instruction set for adapted_lengths (ops.cc).
+struct LengthFunctions {
+  // out[i] = (w[i] + scale change[i])^2 in f32. w is f32 or bf16.
+  using Squares = void (*)(const void* w, const float* change, float scale, std::int64_t count,
+                           float* out);
+  Squares f32, bf16;
+
+  static const LengthFunctions avx512, avx2, portable;
+};
 
 }  // namespace lamina::cpu
