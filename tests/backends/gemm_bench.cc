@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "backends/cpu/gemm/gemm.h"
-#include "backends/cpu/gemm/onednn_gemm.h"
+#include "backends/cpu/gemm/onednn.h"
 #include "backends/cpu/stored/stored_rows.h"
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/limits.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backends/cpu/gemm/gemv.h"
-#include "backends/cpu/gemm/onednn_gemm.h"
+#include "backends/cpu/gemm/onednn.h"
 #include "backends/cpu/gemm/tile_unit.h"
 #include "backends/cpu/gemm/tiles.h"
 #include "backends/cpu/threads/isa.h"

@@ -1,5 +1,5 @@
 // Opening oneDNN, whose OpenMP reads its environment when it is loaded.
-#include "backends/cpu/gemm/onednn_library.h"
+#include "backends/cpu/gemm/onednn.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>

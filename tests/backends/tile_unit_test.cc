@@ -8,16 +8,12 @@
 #include <random>
 #include <vector>
 
-#include "backends/cpu/gemm/tile_unit_plain.h"
+#include "backends/cpu/gemm/tile_units.h"
 #include "backends/cpu/threads/isa.h"
 #include "core/float16.h"
 #include "support/amx_arithmetic.h"
 #include "support/amx_emulator.h"
 #include "support/expect_error.h"
-
-#if defined(__x86_64__)
-#include "backends/cpu/gemm/tile_amx.h"
-#endif
 
 namespace lamina::cpu {
 namespace {

@@ -13,9 +13,8 @@
 
 #include "backends/cpu/simd/vectors.h"
 #if defined(__AVX512BF16__)
-#include "backends/cpu/gemm/tile_amx.h"
 #include "backends/cpu/gemm/tile_unit.h"
-#include "backends/cpu/gemm/tile_unit_plain.h"
+#include "backends/cpu/gemm/tile_units.h"
 #endif
 
 namespace lamina::cpu {

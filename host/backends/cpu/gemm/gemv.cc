@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "backends/cpu/gemm/gemv_simd.h"
-#include "backends/cpu/gemm/tile_unit_simd.h"
+#include "backends/cpu/gemm/tiles.h"
 #include "backends/cpu/stored/integer_gemm.h"
 #include "backends/cpu/stored/quantised_rows.h"
 #include "backends/cpu/stored/stored_rows.h"

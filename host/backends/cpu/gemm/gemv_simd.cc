@@ -9,7 +9,7 @@
 // fit in L1 (33 to 34; three rows together 15 to 23); else many rows per pass over x (29 against
 // 21; two threads that share 33 reach it either way); from three rows of x on, three rows of W with
 // x packed into one stream (28 against 22).
-#include "backends/cpu/gemm/gemv_simd.h"
+#include "backends/cpu/gemm/gemv.h"
 
 #include <algorithm>
 

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "backends/cpu/gemm/gemv.h"
-#include "backends/cpu/gemm/tile_unit_simd.h"
+#include "backends/cpu/gemm/tiles.h"
 #include "backends/cpu/stored/integer_gemm.h"
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/scratch.h"

@@ -14,7 +14,7 @@
 #include <optional>
 #include <string_view>
 
-#include "backends/cpu/gemm/gemv_simd.h"
+#include "backends/cpu/gemm/gemv.h"
 #include "backends/cpu/gemm/tiles.h"
 #include "backends/cpu/stored/quantised_rows.h"
 #include "backends/cpu/stored/stored_rows.h"

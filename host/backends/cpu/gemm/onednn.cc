@@ -13,7 +13,6 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/cpu/gemm/onednn_library.h"
 #include "core/error.h"
 #include "core/write_all.h"
 

@@ -1,4 +1,3 @@
-#include "backends/cpu/gemm/onednn_gemm.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "backends/cpu/gemm/onednn_library.h"
+#include "backends/cpu/gemm/onednn.h"
 
 #include <dlfcn.h>
 

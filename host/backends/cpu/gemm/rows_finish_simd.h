@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "backends/cpu/gemm/gemv_simd.h"
+#include "backends/cpu/gemm/gemv.h"
 #include "backends/cpu/simd/simd.h"
 
 namespace lamina::cpu {

@@ -1,10 +1,10 @@
 // Products by Intel's AMX. Only for machines with it: see has_matrix_unit().
-#include "backends/cpu/gemm/tile_unit_simd.h"
+#include "backends/cpu/gemm/tiles.h"
 
 #if defined(__x86_64__)
-#include "backends/cpu/gemm/tile_amx.h"
 #include "backends/cpu/gemm/tile_unit_product_simd.h"
 #include "backends/cpu/gemm/tile_unit_rows_simd.h"
+#include "backends/cpu/gemm/tile_units.h"
 #endif
 
 namespace lamina::cpu {

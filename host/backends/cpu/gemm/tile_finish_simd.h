@@ -1,7 +1,7 @@
 // Finishes the sums of our tile products. Internal to each file that includes it.
 #pragma once
 
-#include "backends/cpu/gemm/tile_simd.h"
+#include "backends/cpu/gemm/tiles.h"
 #include "backends/cpu/simd/memory.h"
 
 namespace lamina::cpu {

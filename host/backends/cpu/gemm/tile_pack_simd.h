@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/cpu/gemm/tile_simd.h"
+#include "backends/cpu/gemm/tiles.h"
 #include "backends/cpu/simd/memory.h"
 #include "backends/cpu/simd/vectors.h"
 #include "core/round_up.h"

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdlib>
 
-#include "backends/cpu/gemm/onednn_library.h"
+#include "backends/cpu/gemm/onednn.h"
 #include "backends/cpu/threads/isa.h"
 #include "core/error.h"
 

@@ -9,7 +9,7 @@
 //   multiply_bf16<c, a, b>()             c[f32] += a b, pairs of bf16
 //   multiply_int8<c, a, b, Signs::xy>()  c[i32] += a b, groups of four; x, y: signs of a, b
 // A row of a tile has up to 64 bytes. Row p of b contains step p of the sum: the pair (or four) of
-// each column. See tile_unit_plain.h for the results.
+// each column. See tile_units.h for the results.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Our product of one tile by a unit of tiles (tile_unit.h), for tile_simd.h's TileProduct. Internal
+// Our product of one tile by a unit of tiles (tile_unit.h), for tiles.h's TileProduct. Internal
 // to each file that includes it.
 //
 // 32 columns of B are packed as words of pairs: two tiles side by side. They are multiplied with 32

@@ -1,9 +1,9 @@
 // Products by the unit of tiles in plain C++.
-#include "backends/cpu/gemm/tile_unit_simd.h"
+#include "backends/cpu/gemm/tiles.h"
 
-#include "backends/cpu/gemm/tile_unit_plain.h"
 #include "backends/cpu/gemm/tile_unit_product_simd.h"
 #include "backends/cpu/gemm/tile_unit_rows_simd.h"
+#include "backends/cpu/gemm/tile_units.h"
 
 namespace lamina::cpu {
 

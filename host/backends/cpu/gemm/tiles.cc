@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "backends/cpu/gemm/tile_unit_simd.h"
 #include "backends/cpu/stored/stored_rows.h"
 #include "backends/cpu/threads/threads.h"
 #include "core/error.h"

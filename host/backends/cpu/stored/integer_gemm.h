@@ -9,8 +9,7 @@
 
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/gemm/gemv.h"
-#include "backends/cpu/gemm/gemv_simd.h"
-#include "backends/cpu/gemm/tile_simd.h"
+#include "backends/cpu/gemm/tiles.h"
 #include "backends/cpu/stored/quantised_rows.h"
 #include "core/dtype.h"
 #include "formats/block_formats.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "backends/cpu/gemm/tile_unit_simd.h"
+#include "backends/cpu/gemm/tiles.h"
 #include "backends/cpu/threads/threads.h"
 #include "core/error.h"
 #include "core/round_up.h"

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "backends/cpu/gemm/gemv_simd.h"
+#include "backends/cpu/gemm/gemv.h"
 #include "backends/cpu/threads/isa.h"
 #include "core/dtype.h"
 #include "formats/block_formats.h"
