@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 
+#include "backends/cpu/threads/threads.h"
 #include "core/error.h"
 #include "core/float16.h"
 #include "ops/operands.h"
@@ -87,7 +88,18 @@ inline const std::byte* at_byte(const void* base, std::int64_t offset) {
 inline constexpr std::int64_t kMinCopyBytes = 64 << 10;
 
 // A memcpy with all threads; `to` and `from` are equal or do not overlap.
-void parallel_copy(void* to, const void* from, std::int64_t bytes);
-void parallel_zero(void* to, std::int64_t bytes);
+inline void parallel_copy(void* to, const void* from, std::int64_t bytes) {
+  if (to == from) return;
+  parallel_ranges(bytes, kMinCopyBytes, [&](std::int64_t begin, std::int64_t end) {
+    std::memcpy(at_byte(to, begin), at_byte(from, begin), static_cast<std::size_t>(end - begin));
+  });
+}
+
+// A memset to zeros with all threads.
+inline void parallel_zero(void* to, std::int64_t bytes) {
+  parallel_ranges(bytes, kMinCopyBytes, [&](std::int64_t begin, std::int64_t end) {
+    std::memset(at_byte(to, begin), 0, static_cast<std::size_t>(end - begin));
+  });
+}
 
 }  // namespace lamina::cpu

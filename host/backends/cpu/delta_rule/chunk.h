@@ -2,7 +2,6 @@
 // of one head. Internal to each file that includes it.
 #pragma once
 
-#include "backends/cpu/attention/small_matrices.h"
 #include "backends/cpu/delta_rule/delta_rule.h"
 #include "backends/cpu/scan/chunks.h"
 #include "backends/cpu/simd/math.h"

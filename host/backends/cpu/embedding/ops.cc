@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "backends/cpu/embedding/embedding.h"
-#include "backends/cpu/embedding/row_lists.h"
 #include "backends/cpu/kernel_support.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/stored/stored_rows.h"

@@ -1,5 +1,4 @@
 // Lists of rows by id: makes them by sorting, and merges them from their ends.
-#include "backends/cpu/embedding/row_lists.h"
 
 #include <algorithm>
 #include <cstring>

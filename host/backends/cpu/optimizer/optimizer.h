@@ -29,7 +29,7 @@ struct AdamW {
 void adamw_step(const AdamW& a);
 
 // Like adamw_step, for a table whose gradient is zero except in the rows of a list
-// (embedding/row_lists.h). Has the same bits as with the dense gradient, which is never made.
+// (embedding/embedding.h). Has the same bits as with the dense gradient, which is never made.
 struct AdamWRows {
   AdamW table;              // all rows of the table; its g is the list's: [slots, width]
   const std::int32_t* ids;  // [slots]

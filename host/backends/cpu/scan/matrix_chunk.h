@@ -2,7 +2,6 @@
 // one. Internal to each file that includes it. Uses the letters of matrix_scan.h.
 #pragma once
 
-#include "backends/cpu/attention/small_matrices.h"
 #include "backends/cpu/scan/chunks.h"
 #include "backends/cpu/scan/matrix_scan.h"
 #include "backends/cpu/simd/math.h"
