@@ -65,6 +65,11 @@ PackedWeight::PackedWeight(const WeightFiles& files, const PackedTensors& tensor
       open_pairs();
       break;
   }
+  if (tensors.order != Order::pairs && !tensors.global_scale.empty())
+    fail(files.tensor(tensors.global_scale),
+         fmt::format("belongs to '{}', whose integers have no global scale", values_.name),
+         "global scales are for NVFP4 weights (nvfp4-pack-quantized): use the config.json and the "
+         "tensors of one model");
   shape_ = Shape{rows_, columns_};
   open_group_index();
   format_ = choose_format();

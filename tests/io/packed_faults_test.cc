@@ -104,6 +104,13 @@ TEST(PackedFaults, ScalesOfAnotherFormShowBothShapes) {
                  "tensor 'm.weight_scale' has element type i32; expected bf16 or f16 or f32");
 }
 
+TEST(PackedFaults, IntegersHaveNoGlobalScale) {
+  expect_refusal(
+      with(int4_tensors(), file_bytes<float>("m.weight_global_scale", DType::f32, {1}, {2})), kInt4,
+      "tensor 'm.weight_global_scale' belongs to 'm.weight_packed', whose integers have no global "
+      "scale");
+}
+
 TEST(PackedFaults, TheShapeMustFitTheWords) {
   expect_refusal(without(int4_tensors(), "m.weight_shape"), kInt4,
                  "tensor 'm.weight_packed' has no shape beside it");
