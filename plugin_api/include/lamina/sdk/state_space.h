@@ -33,7 +33,7 @@ struct StateSpaceOptions {
 
 // S = exp(dt A) S + B outer (dt x), y = S^T C + D x, a matrix scan. Maps x[B, T, D] to [B, T, D].
 // Owns "in_proj", published with the rows [gate | x | B | C | dt], "conv1d", "dt_bias", "A_log" and
-// "D" [N], "norm" and "out_proj".
+// "D" [N], "norm" and "out_proj". Its result has the tag out_proj.
 inline Tensor state_space_mixer(const Scope& s, Tensor x_BTD, const Step& step,
                                 const StateSpaceOptions& o, At at = At::current()) {
   const std::int64_t n = o.heads, p = o.head_dim, i = n * p, gs = o.groups * o.state;
@@ -63,7 +63,8 @@ inline Tensor state_space_mixer(const Scope& s, Tensor x_BTD, const Step& step,
   Tensor y_BTNP = widen(step.in(s).matrix_scan(c_BTGS, b_BTGS, v_BTNP, g_BTN, {}, at), at);
   y_BTNP = add(y_BTNP, mul(widen(x_BTNP, at), unsqueeze(number("D", init::ones), -1, at), at), at);
   Tensor y_BTI = gated_rms_norm(s / "norm", reshape(y_BTNP, {b, t, i}, at), gate_BTI, o.norm, at);
-  return linear(s / "out_proj", y_BTI, x_BTD.dim(-1, at), {.in = axis::heads, .bias = o.bias}, at);
+  return linear(s / "out_proj", y_BTI, x_BTD.dim(-1, at),
+                {.in = axis::heads, .bias = o.bias, .tag = tags::out_proj}, at);
 }
 
 }  // namespace lamina::sdk
