@@ -95,7 +95,7 @@ inline void parallel_copy(void* to, const void* from, std::int64_t bytes) {
   });
 }
 
-// A memset to zeros with all threads.
+// Sets bytes to zero with all threads.
 inline void parallel_zero(void* to, std::int64_t bytes) {
   parallel_ranges(bytes, kMinCopyBytes, [&](std::int64_t begin, std::int64_t end) {
     std::memset(at_byte(to, begin), 0, static_cast<std::size_t>(end - begin));

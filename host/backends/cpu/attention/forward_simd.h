@@ -10,9 +10,8 @@
 namespace lamina::cpu {
 namespace {
 
-// The online softmax of a block.
 template <class V, class T, bool kPairs>
-struct ForwardSoftmax {
+struct Forward {
   using F = typename V::F;
   using Ops = Operands<V, T, kPairs>;
   using Memory = ForwardMemory<V, T, kPairs>;
@@ -22,81 +21,6 @@ struct ForwardSoftmax {
   static constexpr int L = V::kLanes;
   static constexpr int kDegree = sizeof(T) == 2 ? 4 : 6;
 
-  static void rescale(const Scratch& s, Block& block, std::int64_t v_dim) {
-    for (std::int64_t h = 0; h < v_dim; ++h)
-      for (std::int64_t lane = 0; lane < block.side.cells * kCell; lane += L) {
-        float* o = block.o_across + h * kTile + lane;
-        V::store(o, V::load(o) * V::load(s.alpha + lane));
-      }
-  }
-
-  // Caps, biases and masks the logits of one vector of rows, then turns them into probabilities.
-  static void softmax_lanes(const Run& r, Scratch& s, const OpenCells& open, Block& block,
-                            std::int64_t lane) {
-    const std::int64_t cell = lane / kCell;
-    const F old_max = V::load(block.max + lane);
-    F max = old_max;
-    for (std::int64_t i = 0; i < s.keys.cells; ++i) {
-      if (cell < open.first[i] || cell >= open.last[i]) continue;
-      float* x = s.scores + i * kCell * kTile + lane;
-      if (s.k_scale)
-        for (std::int64_t j = 0; j < kCell; ++j)
-          V::store(x + j * kTile, V::load(x + j * kTile) * V::set(s.k_scale[i * kCell + j]));
-      if (r.logits.cap != 0)
-        for (std::int64_t j = 0; j < kCell; ++j)
-          V::store(x + j * kTile, V::tanh(V::load(x + j * kTile)) * V::set(r.logits.cap));
-      if (r.bias.any())
-        for (std::int64_t j = 0; j < kCell; ++j)
-          V::store(x + j * kTile,
-                   V::load(x + j * kTile) + bias_of_rows<V>(r.bias, block.bias, block.side, s.keys,
-                                                            lane, i * kCell + j));
-      if (open.partial[i] >> cell & 1)
-        for (std::int64_t j = 0; j < kCell; ++j)
-          V::store(x + j * kTile, mask_logits<V>(r.rule, block.side, s.keys, s.kept, lane,
-                                                 i * kCell + j, V::load(x + j * kTile)));
-      for (std::int64_t j = 0; j < kCell; ++j) max = V::max(max, V::load(x + j * kTile));
-    }
-    const F used_max = V::select(max < V::set(kEmpty), F{}, max);
-    const F alpha = V::template exp2<kDegree>(old_max - used_max);
-    F sum = V::load(block.sum + lane) * alpha, sum_odd = F{};
-    for (std::int64_t i = 0; i < s.keys.cells; ++i) {
-      if (cell < open.first[i] || cell >= open.last[i]) continue;
-      const float* x = s.scores + i * kCell * kTile + lane;
-      Word* p = s.probabilities + i * Ops::kCellDepth * kTile + lane;
-      for (std::int64_t j = 0; j < kCell; j += 2) {
-        F even = V::template exp2<kDegree>(V::load(x + j * kTile) - used_max);
-        F odd = V::template exp2<kDegree>(V::load(x + (j + 1) * kTile) - used_max);
-        sum += even;
-        sum_odd += odd;
-        if (s.v_scale) {
-          even *= V::set(s.v_scale[i * kCell + j]);
-          odd *= V::set(s.v_scale[i * kCell + j + 1]);
-        }
-        if constexpr (kPairs) {
-#if defined(__AVX512BF16__)
-          store_pairs(p + j / 2 * kTile, even, odd);
-#endif
-        } else {
-          V::store(p + j * kTile, even);
-          V::store(p + (j + 1) * kTile, odd);
-        }
-      }
-    }
-    V::store(block.max + lane, max);
-    V::store(block.sum + lane, sum + sum_odd);
-    V::store(s.alpha + lane, alpha);
-  }
-};
-
-template <class V, class T, bool kPairs>
-struct Forward {
-  using Ops = Operands<V, T, kPairs>;
-  using Memory = ForwardMemory<V, T, kPairs>;
-  using Block = typename Memory::Block;
-  using Scratch = typename Memory::Scratch;
-  using Softmax = ForwardSoftmax<V, T, kPairs>;
-  using Run = ForwardRun;
-  static constexpr int L = V::kLanes;
   static void run(const AttentionSpec& spec, const AttentionForwardArgs& args,
                   const AttentionCache* cache, std::byte* workspace) {
     Run r{spec,
@@ -235,12 +159,11 @@ struct Forward {
       multiply_cells<V, kPairs>(run, sizes.qk_words, s.k_rows, block.q_columns, r.logits.score,
                                 s.scores);
     for (std::int64_t lane = 0; lane < block.side.cells * kCell; lane += L)
-      Softmax::softmax_lanes(r, s, open, block, lane);
+      softmax_lanes(r, s, open, block, lane);
     bool rescaled = false;
     for (CellRun run = next_run(open, cells, 0); run.begin >= 0;
          run = next_run(open, cells, run.end)) {
-      if (!rescaled && run.last - run.first < block.side.cells)
-        Softmax::rescale(s, block, r.spec.v_dim);
+      if (!rescaled && run.last - run.first < block.side.cells) rescale(s, block, r.spec.v_dim);
       const bool by_product = !rescaled && run.last - run.first == block.side.cells;
       rescaled = true;
       run_product<V, kPairs, true>(
@@ -277,7 +200,7 @@ struct Forward {
     }
     if (whole) {
       for (std::int64_t i = block.side.count; i < block.side.cells * kCell; ++i) s.alpha[i] = 0;
-      Softmax::rescale(s, block, r.spec.v_dim);
+      rescale(s, block, r.spec.v_dim);
     }
     Ops::transpose(reinterpret_cast<const Word*>(block.o_across), kTile, sizes.v_width,
                    block.side.cells * kCell, s.staging, sizes.v_width);
@@ -298,6 +221,73 @@ struct Forward {
         r.partials.sum[first + i] = block.sum[i];
       }
     }
+  }
+
+  // ---- the online softmax of a block ----
+
+  static void rescale(const Scratch& s, Block& block, std::int64_t v_dim) {
+    for (std::int64_t h = 0; h < v_dim; ++h)
+      for (std::int64_t lane = 0; lane < block.side.cells * kCell; lane += L) {
+        float* o = block.o_across + h * kTile + lane;
+        V::store(o, V::load(o) * V::load(s.alpha + lane));
+      }
+  }
+
+  // Caps, biases and masks the logits of one vector of rows, then turns them into probabilities.
+  static void softmax_lanes(const Run& r, Scratch& s, const OpenCells& open, Block& block,
+                            std::int64_t lane) {
+    const std::int64_t cell = lane / kCell;
+    const F old_max = V::load(block.max + lane);
+    F max = old_max;
+    for (std::int64_t i = 0; i < s.keys.cells; ++i) {
+      if (cell < open.first[i] || cell >= open.last[i]) continue;
+      float* x = s.scores + i * kCell * kTile + lane;
+      if (s.k_scale)
+        for (std::int64_t j = 0; j < kCell; ++j)
+          V::store(x + j * kTile, V::load(x + j * kTile) * V::set(s.k_scale[i * kCell + j]));
+      if (r.logits.cap != 0)
+        for (std::int64_t j = 0; j < kCell; ++j)
+          V::store(x + j * kTile, V::tanh(V::load(x + j * kTile)) * V::set(r.logits.cap));
+      if (r.bias.any())
+        for (std::int64_t j = 0; j < kCell; ++j)
+          V::store(x + j * kTile,
+                   V::load(x + j * kTile) + bias_of_rows<V>(r.bias, block.bias, block.side, s.keys,
+                                                            lane, i * kCell + j));
+      if (open.partial[i] >> cell & 1)
+        for (std::int64_t j = 0; j < kCell; ++j)
+          V::store(x + j * kTile, mask_logits<V>(r.rule, block.side, s.keys, s.kept, lane,
+                                                 i * kCell + j, V::load(x + j * kTile)));
+      for (std::int64_t j = 0; j < kCell; ++j) max = V::max(max, V::load(x + j * kTile));
+    }
+    const F used_max = V::select(max < V::set(kEmpty), F{}, max);
+    const F alpha = V::template exp2<kDegree>(old_max - used_max);
+    F sum = V::load(block.sum + lane) * alpha, sum_odd = F{};
+    for (std::int64_t i = 0; i < s.keys.cells; ++i) {
+      if (cell < open.first[i] || cell >= open.last[i]) continue;
+      const float* x = s.scores + i * kCell * kTile + lane;
+      Word* p = s.probabilities + i * Ops::kCellDepth * kTile + lane;
+      for (std::int64_t j = 0; j < kCell; j += 2) {
+        F even = V::template exp2<kDegree>(V::load(x + j * kTile) - used_max);
+        F odd = V::template exp2<kDegree>(V::load(x + (j + 1) * kTile) - used_max);
+        sum += even;
+        sum_odd += odd;
+        if (s.v_scale) {
+          even *= V::set(s.v_scale[i * kCell + j]);
+          odd *= V::set(s.v_scale[i * kCell + j + 1]);
+        }
+        if constexpr (kPairs) {
+#if defined(__AVX512BF16__)
+          store_pairs(p + j / 2 * kTile, even, odd);
+#endif
+        } else {
+          V::store(p + j * kTile, even);
+          V::store(p + (j + 1) * kTile, odd);
+        }
+      }
+    }
+    V::store(block.max + lane, max);
+    V::store(block.sum + lane, sum + sum_odd);
+    V::store(s.alpha + lane, alpha);
   }
 };
 

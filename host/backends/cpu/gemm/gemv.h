@@ -80,8 +80,8 @@ std::int64_t max_rows_to_stream(DType in, const formats::BlockFormat* stored);
 // element types, or a stored W that has gaps between its rows or columns as rows. [any thread]
 std::unique_ptr<GemvGroup> make_gemv_group(const GemvGroupSpec& spec, std::string* why);
 
-// The rest is the functions of one instruction set, for gemv.cc, grouped.cc and products of stored
-// rows: one matrix and a range of its outputs.
+// Below: the functions of one instruction set, for gemv.cc, grouped.cc and products of stored rows.
+// They compute a range of the outputs of one matrix.
 
 inline constexpr std::int64_t kMaxStreamedRows = 64;
 

@@ -46,7 +46,7 @@ double measure_peak_flops(DType dtype, double seconds = 0.2);
 // instruction if there is one. [main thread, machine otherwise idle]
 double measure_peak_flops(DType dtype, const formats::BlockFormat* storage, double seconds = 0.2);
 
-// The rest is private to limits*.cc: the loops that it times.
+// Below: the loops that limits.cc times. Private to limits*.cc.
 
 // Does `rounds` rounds of independent multiply-adds on registers and returns the operations done.
 // *sink receives a value that depends on all of them.
