@@ -13,6 +13,7 @@
 #include "core/printable.h"
 #include "core/read_file.h"
 #include "data/load.h"
+#include "lamina/names.h"
 #include "model/adapter.h"
 #include "model/start_keys.h"
 #include "model/teacher.h"
@@ -233,7 +234,26 @@ Training resumed(const config::RunConfig& run, const registry::Catalog& plugins,
 // The model as the directory describes it, and as the run trains it.
 struct Pair {
   std::unique_ptr<decoder::Model> source, model;
+  std::unique_ptr<decoder::Model> translated;  // as in Training
+
+  const decoder::Model& reader() const { return translated ? *translated : *source; }
 };
+
+// Builds the run's model with the vocabulary of the directory, to which the run may add rows.
+std::unique_ptr<decoder::Model> make_translated(const config::RunConfig& run,
+                                                const Description& from,
+                                                const decoder::Model& source,
+                                                const registry::Catalog& plugins,
+                                                const decoder::ModelOptions& options) {
+  config::ModelSource own = with_own_keys(from, run);
+  own.raw.entries.push_back(
+      {.key = "model." LAMINA_CONFIG_VOCAB_SIZE,
+       .value = source.vocab_size(),
+       .origin = {config::Origin::Kind::run_file, place_of(run, "train.from")},
+       .folder = {},
+       .source = {}});
+  return make_adapted(own, plugins, options, run, from.adapter);
+}
 
 Pair make_both(const config::RunConfig& run, const Description& from,
                const registry::Catalog& plugins, const decoder::ModelOptions& options) {
@@ -253,22 +273,21 @@ Pair make_both(const config::RunConfig& run, const Description& from,
                      fmt::format("[lora] differs from the adapter of {}", from.adapter),
                      {"remove [lora] to continue with that adapter, or merge it first: `lamina "
                       "ckpt merge`"}});
+  if (out.model->family().name() != out.source->family().name())
+    out.translated = make_translated(run, from, *out.source, plugins, options);
   return out;
 }
 
 std::unique_ptr<train::StartWeights> start_weights(const config::RunConfig& run,
                                                    const Description& from,
                                                    const decoder::Model& model,
-                                                   const decoder::Model& source) {
+                                                   const decoder::Model& reader) {
   const OpenedModel files{.directory = from.directory,
                           .adapter = from.adapter,
                           .paired_width = from.paired_width,
                           .model = {}};
-  // A family that trains the weights of another one reads them by its own map.
-  const bool same = model.family().name() == source.family().name();
-  return std::make_unique<train::StartWeights>(model, same ? source : model, files.weight_files(),
-                                               from.directory, run.train.fresh,
-                                               config::place_in(run));
+  return std::make_unique<train::StartWeights>(model, reader, files.weight_files(), from.directory,
+                                               run.train.fresh, config::place_in(run));
 }
 
 // Keeps frozen parameters in the compute type if they lose nothing in it, according to
@@ -391,10 +410,12 @@ Training begin(const config::RunConfig& run, const registry::Catalog& plugins,
   const bool own_tokenizer = data.tokenizer == run.train.from;
   if (own_tokenizer) data.tokenizer = out.inherited.directory = from.directory;
   Pair both = make_both(run, from, plugins, options);
+  const decoder::Model& reader = both.reader();
   out.source = std::move(both.source);
+  out.translated = std::move(both.translated);
   out.model = std::move(both.model);
   if (!own_tokenizer) check_tokenizer(run, from.directory);
-  out.inherited.weights = start_weights(run, from, *out.model, *out.source);
+  out.inherited.weights = start_weights(run, from, *out.model, reader);
   const train::StartWeights& weights = *out.inherited.weights;
   out.inherited.summary = summary_of(weights);
   out.inherited.files =
@@ -428,7 +449,7 @@ std::unique_ptr<decoder::Model> open_trained(const config::RunConfig& run,
   const Description from = describe(run.train.from, plugins, {}, {}, WeightForm::published);
   Pair both = make_both(run, from, plugins, options);
   const auto weights =
-      from.directory.empty() ? nullptr : start_weights(run, from, *both.model, *both.source);
+      from.directory.empty() ? nullptr : start_weights(run, from, *both.model, both.reader());
   set_learning(run, weights.get(), *both.model);
   return std::move(both.model);
 }

@@ -314,6 +314,29 @@ TEST(TrainFrom, AttentionOfALlamaIsTheTeacherOfAFamilyThatLearnsIt) {
   EXPECT_NE(norm(model, after), norm(source, before)) << "all else is trained";
 }
 
+TEST(TrainFrom, AFamilyThatLearnsFromAnotherAddsRowsToItsVocabulary) {
+  const TempDir folder;
+  const std::string from = add_golden_model(folder, "llama3_gqa");
+  const decoder::Model source = open_model(from);
+  RunOfFile ready(
+      write_run(folder, from,
+                "fresh = [\"*.heads.weight\", \"*.channels.weight\", \"embed.*\", \"head.*\"]\n",
+                fmt::format("family = \"llama2lti\"\n[model]\nvocab_size = {}\n"
+                            "teacher_num_attention_heads = 4\nteacher_num_key_value_heads = 2\n"
+                            "teacher_head_dim = 12\n",
+                            source.vocab_size() + 3)));
+  ready.train(0);
+  const decoder::ParameterTable& parameters = ready.training.model->parameters();
+  const std::vector<std::vector<float>> before = values_in(from),
+                                        after = values_in(ready.checkpoint());
+  for (const char* name : {"embed.weight", "head.weight"}) {
+    const auto& was = before[static_cast<std::size_t>(source.parameters().find(name))];
+    const auto& is = after[static_cast<std::size_t>(parameters.find(name))];
+    ASSERT_EQ(is.size(), was.size() + 3 * 48) << name;
+    EXPECT_TRUE(std::equal(was.begin(), was.end(), is.begin())) << name;
+  }
+}
+
 TEST(TrainFrom, BeginsNoRunWithMissingParameters) {
   const TempDir folder;
   const std::string from = add_golden_model(folder, "llama3_gqa");
