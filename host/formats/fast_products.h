@@ -6,8 +6,7 @@
 namespace lamina::formats {
 
 // Returns whether the CPU backend multiplies blocks of the format as they are, in runs of bf16.
-// Rows of the other formats are widened before each product (FP8: unless there is one row of
-// activations), which is slower than reading widened weights.
+// Rows of the other formats (FP8) are widened before products of many rows.
 bool has_fast_products(const BlockFormat& format);
 
 // Returns whether the integers of a format with fast products have up to six bits. Some CPUs

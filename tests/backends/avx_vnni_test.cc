@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "backends/cpu/stored/integer_gemm.h"
-#include "backends/cpu/stored/quantised_rows.h"
+#include "backends/cpu/stored/prepared_rows.h"
+#include "backends/cpu/stored/stored_dots.h"
 #include "backends/cpu/threads/isa.h"
 #include "core/float16.h"
 #include "support/aligned_bytes.h"
@@ -41,14 +42,14 @@ void for_all_formats(const Table& table, const Check& check) {
       }
 }
 
-std::vector<float> few_rows(const IntegerDotFunctions& table, std::size_t index,
+std::vector<float> few_rows(const StoredDotFunctions& table, std::size_t index,
                             const BlockFormat& format, std::int64_t k) {
-  const IntegerDotFunctions::Format& functions = table.formats[index];
+  const StoredDotFunctions::Format& functions = table.formats[index];
   const std::vector<std::byte> w = testing::random_blocks(format, kOutputs * k, 6);
   const std::vector<bfloat16> x = random_activations(kRows * k);
-  const QuantisedRows rows(k, *functions.form);
+  const PreparedRows rows(k, *functions.form);
   AlignedBytes quantised(rows.bytes(kRows));
-  rows.quantise(x.data(), k, kRows, quantised.data());
+  rows.prepare(x.data(), k, kRows, quantised.data());
   std::vector<float> out(kOutputs * kRows);
   RowsArguments a = {};
   a.m = kRows, a.k = k, a.ldo = kOutputs;
@@ -63,9 +64,9 @@ std::vector<float> many_rows(const IntegerTileFunctions& table, std::size_t inde
   const std::int64_t blocks = k / kActivationBlock, columns = kTileColumns - 5;
   const std::vector<std::byte> w = testing::random_blocks(format, columns * k, 6);
   const std::vector<bfloat16> x = random_activations(kRows * k);
-  const QuantisedRows rows(k);
+  const PreparedRows rows(k);
   AlignedBytes quantised(rows.bytes(kRows));
-  rows.quantise(x.data(), k, kRows, quantised.data());
+  rows.prepare(x.data(), k, kRows, quantised.data());
   const std::int64_t slab_rows = functions.slabs.rows, slabs = (kRows + slab_rows - 1) / slab_rows;
   const std::size_t slab_bytes = functions.slabs.block_bytes * static_cast<std::size_t>(blocks);
   AlignedBytes packed(slab_bytes * static_cast<std::size_t>(slabs));
@@ -99,7 +100,7 @@ void expect_same_bits(const Run& run) {
 }
 
 TEST(AvxVnni, ProductsOfFewRowsHaveTheBitsOfAvx2AndOfAvx512) {
-  expect_same_bits<IntegerDotFunctions>(few_rows);
+  expect_same_bits<StoredDotFunctions>(few_rows);
 }
 
 TEST(AvxVnni, ProductsOfManyRowsHaveTheBitsOfAvx2AndOfAvx512) {
@@ -117,9 +118,9 @@ TEST(AvxVnni, LargestProductsHaveTheBitsOfAvx2AndOfAvx512) {
                              fill);
     testing::remove_nans(format, w);
     const std::vector<bfloat16> x(static_cast<std::size_t>(k), to_bfloat16(-1.0f));
-    const QuantisedRows rows(k, *table.formats[index].form);
+    const PreparedRows rows(k, *table.formats[index].form);
     AlignedBytes quantised(rows.bytes(1));
-    rows.quantise(x.data(), k, 1, quantised.data());
+    rows.prepare(x.data(), k, 1, quantised.data());
     std::vector<float> out(static_cast<std::size_t>(n));
     RowsArguments a = {};
     a.m = 1, a.k = k, a.ldo = n;
@@ -127,14 +128,14 @@ TEST(AvxVnni, LargestProductsHaveTheBitsOfAvx2AndOfAvx512) {
     table.formats[index].run(a, 0, n);
     return out;
   };
-  for_all_formats(IntegerDotFunctions::avx2, [&](const BlockFormat& format, std::size_t index) {
+  for_all_formats(StoredDotFunctions::avx2, [&](const BlockFormat& format, std::size_t index) {
     for (const std::byte fill : {std::byte{0x80}, std::byte{0x7f}, std::byte{0x77}}) {
-      const auto want = largest(IntegerDotFunctions::avx512, index, format, fill);
-      for (const IntegerDotFunctions* table :
-           {&IntegerDotFunctions::avx2, &IntegerDotFunctions::avx2_vnni_of_avx512}) {
+      const auto want = largest(StoredDotFunctions::avx512, index, format, fill);
+      for (const StoredDotFunctions* table :
+           {&StoredDotFunctions::avx2, &StoredDotFunctions::avx2_vnni_of_avx512}) {
         const auto got = largest(*table, index, format, fill);
         EXPECT_EQ(0, std::memcmp(got.data(), want.data(), want.size() * sizeof(float)))
-            << table->name << " " << std::to_integer<int>(fill);
+            << table->formats[index].kernel << " " << std::to_integer<int>(fill);
       }
     }
   });
@@ -149,8 +150,8 @@ TEST(AvxVnni, IsUsedOnlyForTheKernelsOfAvx2) {
   }
   const ScopedIsa scoped(Isa::avx2);
   if (best_isa() != Isa::avx2) GTEST_SKIP() << "needs AVX2";
-  EXPECT_EQ(&isa_table<IntegerDotFunctions>(),
-            has_avx_vnni() ? &IntegerDotFunctions::avx2_vnni : &IntegerDotFunctions::avx2);
+  EXPECT_EQ(&isa_table<StoredDotFunctions>(),
+            has_avx_vnni() ? &StoredDotFunctions::avx2_vnni : &StoredDotFunctions::avx2);
 }
 
 }  // namespace

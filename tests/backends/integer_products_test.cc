@@ -9,7 +9,8 @@
 #include "backends/cpu/gemm/grouped.h"
 #include "backends/cpu/gemm/tile_unit.h"
 #include "backends/cpu/stored/integer_gemm.h"
-#include "backends/cpu/stored/quantised_rows.h"
+#include "backends/cpu/stored/prepared_rows.h"
+#include "backends/cpu/stored/stored_dots.h"
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/threads.h"
 #include "core/float16.h"
@@ -29,12 +30,18 @@ using testing::random_blocks;
 using testing::remove_nans;
 using Bytes = std::vector<std::byte>;
 
+// Returns whether values of a format are multiplied as integers.
+bool has_integers(const BlockFormat& format) {
+  const auto* dots = find_stored_dots(&format, DType::bf16);
+  return dots && dots->integers;
+}
+
 template <typename Check>
 void for_all_integer_formats(const Check& check) {
   for (const Isa isa : kIsas) {
     const ScopedIsa scoped(isa);
     for (const BlockFormat& format : formats::block_formats()) {
-      if (!find_integer_dots(&format, DType::bf16)) continue;
+      if (!has_integers(format)) continue;
       SCOPED_TRACE(::testing::Message() << name(isa) << " " << format.name);
       check(format);
     }
@@ -51,7 +58,7 @@ std::vector<bfloat16> random_rows(std::int64_t count, unsigned seed) {
   return out;
 }
 
-// A row by the definition of quantised_rows.h.
+// A row by the definition of prepared_rows.h.
 struct QuantisedValues {
   std::vector<int> codes;
   std::vector<double> values;
@@ -75,10 +82,10 @@ QuantisedValues quantised(const bfloat16* x, std::int64_t width) {
 }
 
 std::vector<QuantisedStep> quantise(const std::vector<bfloat16>& x) {
-  const QuantisedRows rows(static_cast<std::int64_t>(x.size()));
+  const PreparedRows rows(static_cast<std::int64_t>(x.size()));
   std::vector<QuantisedStep> out(static_cast<std::size_t>(rows.steps()));
-  rows.quantise(x.data(), static_cast<std::int64_t>(x.size()), 1,
-                reinterpret_cast<std::byte*>(out.data()));
+  rows.prepare(x.data(), static_cast<std::int64_t>(x.size()), 1,
+               reinterpret_cast<std::byte*>(out.data()));
   return out;
 }
 
@@ -183,9 +190,7 @@ bool contains_codes(const BlockFormat& format, Bytes block, std::int64_t byte) {
 
 TEST(IntegerProducts, ExistForAllFormatsWithFastProducts) {
   for (const BlockFormat& format : formats::block_formats())
-    EXPECT_EQ(find_integer_dots(&format, DType::bf16) != nullptr,
-              formats::has_fast_products(format))
-        << format.name;
+    EXPECT_EQ(has_integers(format), formats::has_fast_products(format)) << format.name;
 }
 
 TEST(IntegerProducts, HaveTheOffsetOfBytesIfTheirIntegersAreNotSmall) {
@@ -273,7 +278,7 @@ TEST(IntegerProducts, ManyRowsDependOnNoOtherRow) {
 TEST(IntegerProducts, OfManyRowsHaveTheSameBitsByVectorsAndByUnitsOfTiles) {
   const testing::AmxEmulator amx;
   for (const BlockFormat& format : formats::block_formats()) {
-    if (!find_integer_dots(&format, DType::bf16)) continue;
+    if (!has_integers(format)) continue;
     SCOPED_TRACE(format.name);
     const std::int64_t n = 50, k = 3 * format.num_values, m = 70;
     const Bytes blocks = random_blocks(format, n * k, 6);
@@ -305,7 +310,7 @@ TEST(IntegerProducts, OfManyRowsHaveTheSameBitsByVectorsAndByUnitsOfTiles) {
 
 TEST(IntegerProducts, HaveTheSameBitsOnEveryMachineWithFma) {
   for (const BlockFormat& format : formats::block_formats()) {
-    if (!find_integer_dots(&format, DType::bf16)) continue;
+    if (!has_integers(format)) continue;
     const std::int64_t n = 21, k = 3 * format.num_values, m = 3;
     const Bytes blocks = random_blocks(format, n * k, 8);
     const std::vector<bfloat16> x = random_rows(m * k, 9);

@@ -33,10 +33,10 @@ struct GemmSpec {
   bool accumulate = false;    // adds to the values of C
   bool is_read_late = false;  // C is not read soon, so it need not stay in caches; the same bits
   std::optional<DType> bias;  // bf16 or f32
-  // The format of B, whose rows are adjacent then; null: plain. If B is transposed, its values are
-  // integers times scales and `in` is bf16, A is quantised (stored/quantised_rows.h). Else the bits
-  // are the same as for B widened to `in`, which only oneDNN's products of a transposed B store
-  // whole.
+  // The format of B, whose rows are adjacent then; null: plain. If B is transposed and `in` is
+  // bf16, A is quantised for values that are integers times scales (stored/prepared_rows.h), and
+  // few rows are multiplied with FP8 values before their scales. Else the bits are the same as for
+  // B widened to `in`, which only oneDNN's products of a transposed B store whole.
   const formats::BlockFormat* b_stored = nullptr;
 };
 

@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "backends/cpu/gemm/tiles.h"
-#include "backends/cpu/stored/integer_gemm.h"
-#include "backends/cpu/stored/quantised_rows.h"
+#include "backends/cpu/stored/prepared_rows.h"
+#include "backends/cpu/stored/stored_dots.h"
 #include "backends/cpu/stored/stored_rows.h"
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/scratch.h"
@@ -57,8 +57,8 @@ class StreamedGroup : public GemvGroup {
     for (const GemvMatrix& matrix : spec_.matrices) {
       first_cut_.push_back(cuts);
       cuts += divide_up(matrix.n, kCutOutputs);
-      dots_.push_back(find_integer_dots(matrix.stored, spec_.in));
-      quantised_at_.push_back(dots_.back() ? place_quantised(*dots_.back()->form) : 0);
+      dots_.push_back(find_stored_dots(matrix.stored, spec_.in));
+      prepared_at_.push_back(dots_.back() ? place_prepared(*dots_.back()->form) : 0);
       stored_.emplace_back();
       if (matrix.stored && !dots_.back()) stored_.back().emplace(*matrix.stored, spec_.k, spec_.in);
     }
@@ -73,14 +73,14 @@ class StreamedGroup : public GemvGroup {
     const std::int64_t min_outputs =
         !spec_.w_transposed ? kColumnOutputs : (spec_.m > 1 ? kBlockOutputs : kCutOutputs);
     grain_ = std::max(min_outputs / kCutOutputs, kGrainBytes * cuts / bytes);
-    // Integer products read quantised rows instead of x.
+    // These products read prepared rows instead of x.
     const bool reads_x = std::ranges::any_of(dots_, [](const auto* dots) { return !dots; });
     if (function_.packed_bytes && reads_x)
       packed_bytes_ = aligned(function_.packed_bytes(spec_.m, spec_.k));
   }
 
   std::size_t workspace_bytes() const override {
-    return quantised_bytes_ + packed_bytes_ + panel_bytes_ * static_cast<std::size_t>(num_threads_);
+    return prepared_bytes_ + packed_bytes_ + panel_bytes_ * static_cast<std::size_t>(num_threads_);
   }
 
   void run(const void* x, std::span<const GemvOperands> operands,
@@ -88,12 +88,12 @@ class StreamedGroup : public GemvGroup {
     LAMINA_ASSERT(operands.size() == spec_.matrices.size());
     LAMINA_ASSERT(panel_bytes_ == 0 || num_threads() <= num_threads_);
     if (spec_.m == 0) return;
-    std::byte* quantised = workspace;
-    for (const QuantisedRows& rows : quantised_) {
-      rows.quantise(x, spec_.ldx, spec_.m, quantised);
-      quantised += aligned(rows.bytes(spec_.m));
+    std::byte* prepared = workspace;
+    for (const PreparedRows& rows : prepared_) {
+      rows.prepare(x, spec_.ldx, spec_.m, prepared);
+      prepared += aligned(rows.bytes(spec_.m));
     }
-    std::byte* packed = workspace + quantised_bytes_;
+    std::byte* packed = workspace + prepared_bytes_;
     if (packed_bytes_ > 0) function_.pack(arguments(x, operands, 0), packed);
     std::byte* panels = packed + packed_bytes_;
     parallel_shares(first_cut_.back(), grain_, min_cuts_per_thread_,
@@ -104,19 +104,20 @@ class StreamedGroup : public GemvGroup {
   }
 
   std::string_view kernel() const override {
-    return quantised_bytes_ > 0 ? integer_dots_name() : function_.name;
+    const auto dots = std::ranges::find_if(dots_, [](const auto* each) { return each; });
+    return dots != dots_.end() ? (*dots)->kernel : function_.name;
   }
 
  private:
   // Returns the offset in the workspace of the rows of x in a form.
-  std::size_t place_quantised(const RowForm& form) {
+  std::size_t place_prepared(const RowForm& form) {
     std::size_t at = 0;
-    for (const QuantisedRows& rows : quantised_) {
+    for (const PreparedRows& rows : prepared_) {
       if (&rows.form() == &form) return at;
       at += aligned(rows.bytes(spec_.m));
     }
-    quantised_.emplace_back(spec_.k, form);
-    quantised_bytes_ = at + aligned(quantised_.back().bytes(spec_.m));
+    prepared_.emplace_back(spec_.k, form);
+    prepared_bytes_ = at + aligned(prepared_.back().bytes(spec_.m));
     return at;
   }
 
@@ -129,7 +130,7 @@ class StreamedGroup : public GemvGroup {
       const std::int64_t row = first * kCutOutputs;
       const std::int64_t past = std::min(last * kCutOutputs, spec_.matrices[i].n);
       if (dots_[i])
-        dots_[i]->run(arguments(workspace + quantised_at_[i], operands, i), row, past);
+        dots_[i]->run(arguments(workspace + prepared_at_[i], operands, i), row, past);
       else if (stored_[i] && spec_.m == 1 && stored_[i]->one_row())
         stored_[i]->one_row()(arguments(x, operands, i), row, past);
       else if (stored_[i])
@@ -141,7 +142,7 @@ class StreamedGroup : public GemvGroup {
   }
 
   RowsArguments with_packed(RowsArguments a, const std::byte* workspace) const {
-    if (packed_bytes_ > 0) a.packed_x = workspace + quantised_bytes_;
+    if (packed_bytes_ > 0) a.packed_x = workspace + prepared_bytes_;
     return a;
   }
 
@@ -188,11 +189,11 @@ class StreamedGroup : public GemvGroup {
   std::vector<std::int64_t> first_cut_;  // of each streamed matrix, and the total
   std::int64_t min_cuts_per_thread_ = 1;
   std::int64_t grain_ = 1;  // cuts
-  // For each matrix; null: not multiplied by integers.
-  std::vector<const IntegerDotFunctions::Format*> dots_;
-  std::vector<QuantisedRows> quantised_;           // x in each form that a matrix needs
-  std::vector<std::size_t> quantised_at_;          // offset in the workspace, for each matrix
-  std::size_t quantised_bytes_ = 0;                // 0: no matrix is multiplied by integers
+  // For each matrix; null: plain, or widened.
+  std::vector<const StoredDotFunctions::Format*> dots_;
+  std::vector<PreparedRows> prepared_;             // x in each form that a matrix needs
+  std::vector<std::size_t> prepared_at_;           // offset in the workspace, for each matrix
+  std::size_t prepared_bytes_ = 0;                 // 0: all products read x
   std::vector<std::optional<StoredRows>> stored_;  // of each matrix that is widened
   std::int64_t panel_rows_ = 0;
   std::size_t packed_bytes_ = 0;  // 0: x is read as it is
@@ -225,7 +226,7 @@ std::int64_t max_rows_to_stream(DType in, const formats::BlockFormat* stored) {
   if (in == DType::bf16 && has_tiles(tile_unit())) return kMaxGemvRows;
   if (best_isa() >= Isa::avx512) return kMaxGemvRows;
   // With AVX2, tiles of f32 and of integers are at least as fast from 17 rows on.
-  return best_isa() == Isa::avx2 && in == DType::bf16 && !find_integer_dots(stored, in) ? 32 : 16;
+  return best_isa() == Isa::avx2 && in == DType::bf16 && !find_stored_dots(stored, in) ? 32 : 16;
 }
 
 std::unique_ptr<GemvGroup> make_gemv_group(const GemvGroupSpec& spec, std::string* why) {

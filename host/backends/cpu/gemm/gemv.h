@@ -33,10 +33,10 @@ struct GemvMatrix {
   std::int64_t ldw = 0;       // elements between stored rows of W; 0: adjacent
   std::int64_t ldo = 0;       // elements between rows of out and of addend; 0: n
   std::optional<DType> bias;  // bf16 or f32, [n]
-  // The format of W, whose rows are adjacent then; null: plain. If its values are integers times
-  // scales and `in` is bf16, x is quantised to int8 (stored/quantised_rows.h) and the products are
-  // integers. Else panels of rows are widened to `in` before they are multiplied, with the bits of
-  // a plain W.
+  // The format of W, whose rows are adjacent then; null: plain. If `in` is bf16, formats of
+  // stored_dots.h are multiplied as they are: x is quantised to int8 (stored/prepared_rows.h) for
+  // values that are integers times scales, and FP8 values are multiplied before their scales. Else
+  // panels of rows are widened to `in` before they are multiplied, with the bits of a plain W.
   const formats::BlockFormat* stored = nullptr;
 };
 

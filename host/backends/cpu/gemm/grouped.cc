@@ -7,7 +7,6 @@
 
 #include "backends/cpu/gemm/gemv.h"
 #include "backends/cpu/gemm/tiles.h"
-#include "backends/cpu/stored/integer_gemm.h"
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/scratch.h"
 #include "backends/cpu/threads/threads.h"
@@ -102,6 +101,8 @@ constexpr std::int64_t kStreamCost = 8;
 constexpr std::int64_t kPieceOutputs = 64, kFewPieceOutputs = 16;
 // Below this many bytes of weights per thread, waking another thread costs more than it saves.
 constexpr std::int64_t kMinBytesPerThread = 64 * 1024;
+// Products that read rows as floats (FloatStep) keep as many, for 64 tokens with 8 experts each.
+constexpr std::int64_t kMaxFloatRows = 512;
 // Rows of stored matrices that are widened together: a part of L2.
 constexpr std::int64_t kMaxPanelBytes = 256 * 1024, kMinPanelOutputs = 8;
 
@@ -120,17 +121,17 @@ bool is_bf16_or_f32(DType dtype) { return dtype == DType::bf16 || dtype == DType
 }  // namespace
 
 GroupedLinear::GroupedLinear(const GroupedSpec& spec)
-    : spec_(spec), quantised_(spec.inputs), num_threads_(num_threads()) {
+    : spec_(spec), prepared_(spec.inputs), num_threads_(num_threads()) {
   LAMINA_ASSERT(is_bf16_or_f32(spec.dtype) && is_bf16_or_f32(spec.bias.value_or(DType::f32)));
   function_ = best_rows_function(spec.dtype).run;
   kernel_ = best_rows_function(spec.dtype).name;
-  if (const auto* dots = find_integer_dots(spec.stored, spec.dtype)) {
-    function_ = dots->run;
-    quantised_ = QuantisedRows(spec.inputs, *dots->form);
-    kernel_ = integer_dots_name();
-    is_quantised_ = true;
-    quantised_bytes_ = aligned(quantised_.bytes(spec.rows));
-    return;
+  dots_ = find_stored_dots(spec.stored, spec.dtype);
+  if (dots_ && !dots_->integers && spec.rows > kMaxFloatRows) dots_ = nullptr;
+  if (dots_) {
+    prepared_ = PreparedRows(spec.inputs, *dots_->form);
+    kernel_ = dots_->kernel;
+    prepared_bytes_ = aligned(prepared_.bytes(spec.rows));
+    if (dots_->integers) return;
   }
   if (spec.dtype == DType::bf16 && has_tiles(tile_unit()))
     tile_.emplace(spec.dtype, kYRows, kPieceOutputs, spec.inputs);
@@ -142,7 +143,7 @@ GroupedLinear::GroupedLinear(const GroupedSpec& spec)
 }
 
 std::size_t GroupedLinear::workspace_bytes() const {
-  return Plan::bytes(spec_.groups) + quantised_bytes_ +
+  return Plan::bytes(spec_.groups) + prepared_bytes_ +
          thread_bytes() * static_cast<std::size_t>(num_threads_);
 }
 
@@ -173,15 +174,28 @@ void GroupedLinear::multiply(const RowsArguments& piece, std::int64_t begin, std
                              std::int64_t rows, std::byte* tile_scratch) const {
   if (tile_ && rows > max_rows_to_stream(spec_.dtype, spec_.stored))
     return multiply_tiles(piece, begin, end, rows, tile_scratch);
+  multiply_blocks(function_, piece, begin, end, rows,
+                  [&](std::int64_t row) { return at(piece.x, row * spec_.inputs, spec_.dtype); });
+}
+
+// Likewise with a function of rows, whose x begins at x_at(row).
+template <class XAt>
+void GroupedLinear::multiply_blocks(RowsFunction function, const RowsArguments& piece,
+                                    std::int64_t begin, std::int64_t end, std::int64_t rows,
+                                    const XAt& x_at) const {
   RowsArguments a = piece;
   const std::int64_t block = divide_up(rows, divide_up(rows, kMaxStreamedRows));
   for (std::int64_t row = 0; row < rows; row += block) {
     a.m = std::min(block, rows - row);
-    a.x = is_quantised_ ? static_cast<const std::byte*>(piece.x) + quantised_.bytes(row)
-                        : static_cast<const void*>(at(piece.x, row * spec_.inputs, spec_.dtype));
+    a.x = x_at(row);
     a.out = at(piece.out, row * spec_.outputs, spec_.dtype);
-    function_(a, begin, end);
+    function(a, begin, end);
   }
+}
+
+// Returns whether a group of so many rows is multiplied as prepared rows.
+bool GroupedLinear::reads_prepared(std::int64_t rows) const {
+  return dots_ && (dots_->integers || rows <= max_rows_to_stream(spec_.dtype, spec_.stored));
 }
 
 void GroupedLinear::run(const void* x, const void* w, const std::int32_t* offsets, const void* bias,
@@ -190,48 +204,50 @@ void GroupedLinear::run(const void* x, const void* w, const std::int32_t* offset
   LAMINA_ASSERT(thread_bytes() == 0 || num_threads() <= num_threads_);
   const Plan plan = make_plan(s, offsets, kStreamCost, 0, workspace);
   zero_rows_outside(plan, s, s.outputs, y);
-  std::byte* quantised = workspace + Plan::bytes(s.groups);
-  if (is_quantised_) quantised_.quantise(x, s.inputs, s.rows, quantised);
+  std::byte* prepared = workspace + Plan::bytes(s.groups);
+  if (dots_) prepared_.prepare(x, s.inputs, s.rows, prepared);
   const std::int64_t outputs = s.rows <= kMaxStreamedRows ? kFewPieceOutputs : kPieceOutputs;
   const std::int64_t piece_bytes =
       std::max<std::int64_t>(1, bytes_of_outputs(s, std::min(outputs, s.outputs)));
   const std::int64_t min_cost = divide_up(kMinBytesPerThread, piece_bytes) * (kStreamCost + 1);
-  for_each_piece(
-      plan, s.groups, divide_up(s.outputs, outputs), min_cost,
-      [&](std::int64_t group, std::int64_t piece, int thread) {
-        const std::int64_t begin = piece * outputs;
-        const std::int64_t end = std::min(begin + outputs, s.outputs);
-        RowsArguments a = {};
-        a.k = s.inputs;
-        a.ldx = s.inputs;
-        a.x = is_quantised_
-                  ? quantised + quantised_.bytes(plan.begins[group])
-                  : static_cast<const void*>(at(x, plan.begins[group] * s.inputs, s.dtype));
-        a.w = static_cast<const std::byte*>(w) + group * bytes_of_outputs(s, s.outputs);
-        a.ldw = s.inputs;
-        a.out = at(y, plan.begins[group] * s.outputs, s.dtype);
-        a.ldo = s.outputs;
-        if (s.bias) a.bias = at(bias, group * s.outputs, *s.bias);
-        a.bf16_in = a.bf16_out = s.dtype == DType::bf16;
-        a.bf16_bias = s.bias == DType::bf16;
-        std::byte* panel =
-            quantised + quantised_bytes_ + thread_bytes() * static_cast<std::size_t>(thread);
-        std::byte* tile_scratch = panel + panel_bytes_;
-        if (!stored_) return multiply(a, begin, end, plan.rows_of(group), tile_scratch);
-        if (plan.rows_of(group) == 1 && stored_->one_row()) {
-          a.m = 1;
-          return stored_->one_row()(a, begin, end);
-        }
-        for (std::int64_t output = begin; output < end; output += panel_outputs_) {
-          const std::int64_t count = std::min(panel_outputs_, end - output);
-          stored_->widen(w, group * s.outputs + output, count, panel);
-          RowsArguments p = a;
-          p.w = panel;
-          p.out = at(a.out, output, s.dtype);
-          if (s.bias) p.bias = at(a.bias, output, *s.bias);
-          multiply(p, 0, count, plan.rows_of(group), tile_scratch);
-        }
-      });
+  for_each_piece(plan, s.groups, divide_up(s.outputs, outputs), min_cost,
+                 [&](std::int64_t group, std::int64_t piece, int thread) {
+                   const std::int64_t begin = piece * outputs;
+                   const std::int64_t end = std::min(begin + outputs, s.outputs);
+                   RowsArguments a = {};
+                   a.k = s.inputs;
+                   a.ldx = s.inputs;
+                   a.x = at(x, plan.begins[group] * s.inputs, s.dtype);
+                   a.w = static_cast<const std::byte*>(w) + group * bytes_of_outputs(s, s.outputs);
+                   a.ldw = s.inputs;
+                   a.out = at(y, plan.begins[group] * s.outputs, s.dtype);
+                   a.ldo = s.outputs;
+                   if (s.bias) a.bias = at(bias, group * s.outputs, *s.bias);
+                   a.bf16_in = a.bf16_out = s.dtype == DType::bf16;
+                   a.bf16_bias = s.bias == DType::bf16;
+                   std::byte* panel = prepared + prepared_bytes_ +
+                                      thread_bytes() * static_cast<std::size_t>(thread);
+                   std::byte* tile_scratch = panel + panel_bytes_;
+                   const std::int64_t rows = plan.rows_of(group);
+                   if (reads_prepared(rows))
+                     return multiply_blocks(dots_->run, a, begin, end, rows, [&](std::int64_t row) {
+                       return prepared + prepared_.bytes(plan.begins[group] + row);
+                     });
+                   if (!stored_) return multiply(a, begin, end, rows, tile_scratch);
+                   if (rows == 1 && stored_->one_row()) {
+                     a.m = 1;
+                     return stored_->one_row()(a, begin, end);
+                   }
+                   for (std::int64_t output = begin; output < end; output += panel_outputs_) {
+                     const std::int64_t count = std::min(panel_outputs_, end - output);
+                     stored_->widen(w, group * s.outputs + output, count, panel);
+                     RowsArguments p = a;
+                     p.w = panel;
+                     p.out = at(a.out, output, s.dtype);
+                     if (s.bias) p.bias = at(a.bias, output, *s.bias);
+                     multiply(p, 0, count, rows, tile_scratch);
+                   }
+                 });
 }
 
 // Pieces of stored matrices consist of whole blocks.

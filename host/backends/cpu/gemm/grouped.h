@@ -6,7 +6,8 @@
 //
 // Group e has the rows offsets[e] to offsets[e + 1]; offsets are limited to [0, rows] and to rising
 // order. Work is divided by shapes and offsets alone, so a row's bits depend neither on other rows
-// nor on the number of threads.
+// nor on the number of threads. Matrices of FP8 are the exception: few rows (of a group, and in
+// all) may be rounded differently from many, as in gemm.h.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,8 @@
 
 #include "backends/cpu/gemm/gemv.h"
 #include "backends/cpu/gemm/tiles.h"
-#include "backends/cpu/stored/quantised_rows.h"
+#include "backends/cpu/stored/prepared_rows.h"
+#include "backends/cpu/stored/stored_dots.h"
 #include "backends/cpu/stored/stored_rows.h"
 #include "core/dtype.h"
 
@@ -48,15 +50,19 @@ class GroupedLinear {
                 std::byte* tile_scratch) const;
   void multiply_tiles(const RowsArguments& piece, std::int64_t begin, std::int64_t end,
                       std::int64_t rows, std::byte* tile_scratch) const;
+  template <class XAt>
+  void multiply_blocks(RowsFunction function, const RowsArguments& piece, std::int64_t begin,
+                       std::int64_t end, std::int64_t rows, const XAt& x_at) const;
+  bool reads_prepared(std::int64_t rows) const;
   std::size_t thread_bytes() const;
 
   GroupedSpec spec_;
-  RowsFunction function_;  // of plain, widened or quantised rows
+  RowsFunction function_;  // of plain or widened rows
   std::string_view kernel_;
-  bool is_quantised_ = false;
-  QuantisedRows quantised_;
-  std::size_t quantised_bytes_ = 0;
-  std::optional<StoredRows> stored_;  // if the matrices are widened
+  const StoredDotFunctions::Format* dots_ = nullptr;  // of prepared rows
+  PreparedRows prepared_;
+  std::size_t prepared_bytes_ = 0;
+  std::optional<StoredRows> stored_;  // if matrices are widened
   std::int64_t panel_outputs_ = 0;
   std::size_t panel_bytes_ = 0;
   std::optional<TileMultiplier> tile_;  // by a unit of tiles

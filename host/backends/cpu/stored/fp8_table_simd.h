@@ -67,42 +67,10 @@ struct Fp8Tables<true> : Fp8Tables<false> {
       : Fp8Tables<false>(scale), subnormal(rounded_products(formats::kE4m3.data(), scale)) {}
 };
 
-// The tables of the blocks of a row, kept for the next rows: a published scale is of 128 rows, or
-// of all blocks of a row.
-class KeptFp8Tables {
- public:
-  LAMINA_SIMD const Fp8Tables<false>& find(std::int64_t block, float scale) {
-    if (scale != last_scale_) {
-      const std::int64_t at = block % kKept;
-      if (scale != scales_[at]) [[unlikely]] {
-        scales_[at] = scale;
-        tables_[at] = Fp8Tables<false>(scale);
-      }
-      last_scale_ = scale;
-      last_ = &tables_[at];
-    }
-    return *last_;
-  }
-
- private:
-  static constexpr std::int64_t kKept = 64;
-  float last_scale_ = 0, scales_[kKept] = {};  // 0: none; tables do not take it
-  const Fp8Tables<false>* last_ = nullptr;
-  Fp8Tables<false> tables_[kKept];
-};
-
 // 32 numbers in bf16: 0 to 7 and 16 to 23, then 8 to 15 and 24 to 31. Unpacking bytes gives this
 // order, because it works on halves of registers.
 struct Fp8Products {
   __m256i first, second;
-
-  Fp8Products(__m256i a, __m256i b) : first(a), second(b) {}
-  LAMINA_SIMD explicit Fp8Products(const std::uint16_t (&in_order)[32]) {
-    const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in_order));
-    const __m256i b = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in_order + 16));
-    first = _mm256_permute2x128_si256(a, b, 0x20);
-    second = _mm256_permute2x128_si256(a, b, 0x31);
-  }
 };
 
 // Finds bytes that tables do not multiply: NaN and, without kSubnormal, subnormal values and zeros.

@@ -2,7 +2,7 @@
 // that includes it.
 #pragma once
 
-#include "backends/cpu/stored/quantised_rows.h"
+#include "backends/cpu/stored/prepared_rows.h"
 #include "backends/cpu/stored/widen_values_simd.h"
 
 namespace lamina::cpu {

@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "backends/cpu/gemm/tile_unit.h"
-#include "backends/cpu/stored/quantised_rows.h"
+#include "backends/cpu/stored/prepared_rows.h"
+#include "backends/cpu/stored/stored_dots.h"
 #include "backends/cpu/stored/stored_rows.h"
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/threads.h"
@@ -83,7 +84,7 @@ class TiledIntegerGemms final : public GemvGroup {
     LAMINA_ASSERT(num_threads() <= num_threads_ && operands.size() == members_.size());
     for (std::int64_t row = 0; row < first_.m; row += rows_) {
       const std::int64_t rows = std::min(rows_, first_.m - row);
-      quantised_.quantise(at(a, row * first_.lda, first_.in), first_.lda, rows, workspace);
+      quantised_.prepare(at(a, row * first_.lda, first_.in), first_.lda, rows, workspace);
       std::span<const Member> left = members_;
       while (!left.empty()) {
         const Member& first = left.front();
@@ -165,7 +166,7 @@ class TiledIntegerGemms final : public GemvGroup {
   GemmSpec first_;  // for m, k, lda and the type of A
   std::vector<Member> members_;
   IntegerKernels kernels_;
-  QuantisedRows quantised_;
+  PreparedRows quantised_;
   std::int64_t blocks_, rows_;
   int num_threads_;
   std::size_t quantised_bytes_ = 0, packed_bytes_ = 0, panel_bytes_ = 0;
@@ -190,7 +191,7 @@ class TiledIntegerGemm final : public Gemm {
 // Multiplies rows as products of few rows do, kMaxStreamedRows at a time.
 class DotsIntegerGemm final : public Gemm {
  public:
-  DotsIntegerGemm(const GemmSpec& s, const IntegerDotFunctions::Format& dots)
+  DotsIntegerGemm(const GemmSpec& s, const StoredDotFunctions::Format& dots)
       : spec_(s), dots_(dots), quantised_(s.k, *dots.form), rows_(std::min(s.m, kMaxRows)) {}
 
   std::size_t workspace_bytes() const override { return quantised_.bytes(rows_); }
@@ -206,7 +207,7 @@ class DotsIntegerGemm final : public Gemm {
     whole.bf16_bias = spec_.bias == DType::bf16;
     for (std::int64_t row = 0; row < spec_.m; row += rows_) {
       const std::int64_t rows = std::min(rows_, spec_.m - row);
-      quantised_.quantise(at(a, row * spec_.lda, spec_.in), spec_.lda, rows, workspace);
+      quantised_.prepare(at(a, row * spec_.lda, spec_.in), spec_.lda, rows, workspace);
       std::byte* out = at(c, row * spec_.ldc, spec_.out);
       parallel_shares(spec_.n, kOutputs, kOutputs, [&](std::int64_t begin, std::int64_t end) {
         RowsArguments part = whole;
@@ -221,22 +222,27 @@ class DotsIntegerGemm final : public Gemm {
     }
   }
 
-  std::string_view kernel() const override { return integer_dots_name(); }
+  std::string_view kernel() const override { return dots_.kernel; }
 
  private:
   static constexpr std::int64_t kOutputs = 16;
 
   GemmSpec spec_;
-  const IntegerDotFunctions::Format& dots_;
-  QuantisedRows quantised_;
+  const StoredDotFunctions::Format& dots_;
+  PreparedRows quantised_;
   std::int64_t rows_;
 };
+
+const StoredDotFunctions::Format* find_integer_dots(const GemmSpec& spec) {
+  const auto* dots = find_stored_dots(spec.b_stored, spec.in);
+  return dots && dots->integers && !spec.a_transposed ? dots : nullptr;
+}
 
 }  // namespace
 
 std::unique_ptr<Gemm> make_integer_gemm(const GemmSpec& spec) {
-  const auto* dots = find_integer_dots(spec.b_stored, spec.in);
-  if (!dots || spec.a_transposed) return nullptr;
+  const auto* dots = find_integer_dots(spec);
+  if (!dots) return nullptr;
   if (const auto* tiles = find_format<IntegerTileFunctions>(*spec.b_stored))
     return std::make_unique<TiledIntegerGemm>(spec, tiles);
   return std::make_unique<DotsIntegerGemm>(spec, *dots);
@@ -245,36 +251,12 @@ std::unique_ptr<Gemm> make_integer_gemm(const GemmSpec& spec) {
 std::unique_ptr<GemvGroup> make_integer_gemm_group(std::span<const GemmSpec> specs) {
   std::vector<const IntegerTileFunctions::Format*> formats;
   for (const GemmSpec& spec : specs) {
-    if (spec.a_transposed || !find_integer_dots(spec.b_stored, spec.in)) return nullptr;
+    if (!find_integer_dots(spec)) return nullptr;
     formats.push_back(find_format<IntegerTileFunctions>(*spec.b_stored));
     if (!formats.back()) return nullptr;
   }
   if (formats.empty()) return nullptr;
   return std::make_unique<TiledIntegerGemms>(specs, formats);
-}
-
-const IntegerDotFunctions::Format* find_integer_dots(const formats::BlockFormat* format, DType in) {
-  if (!format || in != DType::bf16) return nullptr;
-  return find_format<IntegerDotFunctions>(*format);
-}
-
-std::string_view integer_dots_name() { return isa_table<IntegerDotFunctions>().name; }
-
-// ---- quantised_rows.h ----
-
-QuantisedRows::QuantisedRows(std::int64_t width)
-    : QuantisedRows(width, isa_table<IntegerDotFunctions>().steps) {}
-
-void QuantisedRows::quantise(const void* x, std::int64_t ldx, std::int64_t rows,
-                             std::byte* out) const {
-  // Below this many values per thread, waking another thread costs more than it saves.
-  constexpr std::int64_t kMinValuesPerThread = 16 << 10;
-  const auto* from = static_cast<const std::uint16_t*>(x);
-  const std::int64_t min_rows = kMinValuesPerThread / std::max<std::int64_t>(1, width_) + 1;
-  parallel_ranges(rows, min_rows, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row)
-      form_->quantise(from + row * ldx, width_, out + bytes(row));
-  });
 }
 
 }  // namespace lamina::cpu

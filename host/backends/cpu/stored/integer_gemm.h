@@ -10,47 +10,20 @@
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/gemm/gemv.h"
 #include "backends/cpu/gemm/tiles.h"
-#include "backends/cpu/stored/quantised_rows.h"
+#include "backends/cpu/stored/prepared_rows.h"
 #include "core/dtype.h"
 #include "formats/block_formats.h"
 
 namespace lamina::cpu {
 
 // Makes the product of a spec whose defaults are filled in, for the threads of the pool. Null if it
-// is not a product of integers (find_integer_dots).
+// is not a product of integers (stored_dots.h).
 std::unique_ptr<Gemm> make_integer_gemm(const GemmSpec& spec);
 
 // Makes the products of specs that differ in n, bias and the format of B. A is quantised once; each
 // result has the bits of its single product; operands have no addend. Null if one of the specs is
 // not a product by tiles of integers.
 std::unique_ptr<GemvGroup> make_integer_gemm_group(std::span<const GemmSpec> specs);
-
-// ---- Few rows -----------------------------------------------------------------------------------
-
-// The functions of one instruction set.
-struct IntegerDotFunctions {
-  struct Format {
-    std::string_view name;  // of the BlockFormat
-    // `x` consists of quantised rows in a form, `w` of rows of blocks; `ldx`, `ldw` and `bf16_in`
-    // are not used.
-    RowsFunction run;
-    const RowForm* form;
-  };
-  const Format* formats;
-  std::size_t num_formats;
-  std::string_view name;  // of the kernels, for `lamina explain`
-  const RowForm& steps;   // QuantisedStep
-
-  static const IntegerDotFunctions avx512, avx2, avx2_vnni, portable;
-  // avx2_vnni with an instruction of AVX-512 in place of AVX-VNNI's: tests define it.
-  static const IntegerDotFunctions avx2_vnni_of_avx512;
-};
-
-// Returns the entry of best_isa() for products of rows of `in` with a matrix in a format. Null
-// if they are not products of integers: `in` is not bf16, the matrix is plain (a null format), or
-// its values are not integers times scales.
-const IntegerDotFunctions::Format* find_integer_dots(const formats::BlockFormat* format, DType in);
-std::string_view integer_dots_name();
 
 // ---- Many rows, tile by tile --------------------------------------------------------------------
 //

@@ -1,4 +1,4 @@
-// Quantises rows of activations to each form of quantised_rows.h. Internal to each file that
+// Prepares rows of activations in each form of prepared_rows.h. Internal to each file that
 // includes it.
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "backends/cpu/simd/memory.h"
-#include "backends/cpu/stored/quantised_rows.h"
+#include "backends/cpu/stored/prepared_rows.h"
 
 namespace lamina::cpu {
 namespace {
@@ -151,9 +151,43 @@ LAMINA_SIMD void arrange(const QuantisedStep* steps, QuantisedParts* out) {
   }
 }
 
+// ---- Floats -------------------------------------------------------------------------------------
+
+void arrange_floats(const std::uint16_t* x, std::int64_t width, FloatStep* out) {
+  constexpr int kValues = FloatStep::kValues;
+  int largest = 0;
+  for (std::int64_t i = 0; i < width; ++i) largest = std::max(largest, x[i] & 0x7fff);
+  // Magnitudes are below 2^(exponent - 126), and below 2^127 with the factor.
+  const int exponent = largest >> 7;
+  const int shift = std::min(FloatStep::kShift, 253 - exponent);
+  const auto power_of_two = [](int e) {
+    return __builtin_bit_cast(float, static_cast<std::uint32_t>(127 + e) << 23);
+  };
+  const Float factor = splat(power_of_two(shift));
+  for (std::int64_t at = 0; at < width; at += kValues, ++out) {
+    std::uint16_t padded[kValues] = {};
+    const std::uint16_t* from = x + at;
+    if (width - at < kValues) {
+      std::copy_n(from, width - at, padded);
+      from = padded;
+    }
+    const auto fours = load_bits<Vec<std::uint64_t, FloatStep::kLanes>>(from);
+    for (int i = 0; i < 4; ++i) {
+      const Words bits = shift_left(convert<Words>(shift_right(fours, 16 * i)), 16);
+      store(out->x[i], bits_as<Float>(bits) * factor);
+    }
+  }
+  const FloatsEnd end = {power_of_two(FloatStep::kShift - shift)};
+  std::memcpy(out, &end, sizeof end);
+}
+
+// ---- Forms --------------------------------------------------------------------------------------
+
 template <typename X>
-void quantise(const std::uint16_t* x, std::int64_t width, void* out) {
-  if constexpr (std::is_same_v<X, QuantisedStep>) {
+void prepare(const std::uint16_t* x, std::int64_t width, void* out) {
+  if constexpr (std::is_same_v<X, FloatStep>) {
+    arrange_floats(x, width, static_cast<FloatStep*>(out));
+  } else if constexpr (std::is_same_v<X, QuantisedStep>) {
     quantise_steps(x, width, static_cast<QuantisedStep*>(out));
   } else {
     auto* to = static_cast<X*>(out);
@@ -166,7 +200,9 @@ void quantise(const std::uint16_t* x, std::int64_t width, void* out) {
 }
 
 template <typename X>
-constexpr RowForm kRowForm = {X::kValues, sizeof(X), quantise<X>};
+constexpr int kEndSteps = std::is_same_v<X, FloatStep> ? 1 : 0;
+template <typename X>
+constexpr RowForm kRowForm = {X::kValues, sizeof(X), kEndSteps<X>, prepare<X>};
 
 }  // namespace
 }  // namespace lamina::cpu

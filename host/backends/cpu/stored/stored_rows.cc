@@ -21,9 +21,8 @@ StoredRows::StoredRows(const formats::BlockFormat& format, std::int64_t width, D
   widen_ = dtype == DType::f32 ? known->f32 : by_machine ? known->machine_bf16 : known->bf16;
   if (dtype != DType::bf16) return;
   const RowsFunction rows = best_rows_function(dtype).run;
-  const GemvFunctions& functions = isa_table<GemvFunctions>();
-  if (by_machine && rows == functions.rows_bf16.run) one_row_ = known->machine_one_row;
-  if (!by_machine && rows == functions.rows.run) one_row_ = known->one_row;
+  if (by_machine && rows == isa_table<GemvFunctions>().rows_bf16.run)
+    one_row_ = known->machine_one_row;
 }
 
 void StoredRows::widen_values(const std::byte* blocks, std::int64_t count, std::byte* out) const {

@@ -25,9 +25,9 @@ struct WidenFunctions {
     WidenBlocks f32, bf16;
     // Likewise bf16, rounded by the machine: for avx512_bf16 only.
     WidenBlocks machine_bf16 = nullptr;
-    // Multiplies one row of x, with the bits of widened rows and GemvFunctions::rows; likewise
-    // machine_bf16 and rows_bf16. Null: widening rows is as fast.
-    RowsFunction one_row = nullptr, machine_one_row = nullptr;
+    // Multiplies one row of x, with the bits of machine_bf16 and GemvFunctions::rows_bf16. Null:
+    // widening rows is as fast.
+    RowsFunction machine_one_row = nullptr;
   };
   const Format* formats;
   std::size_t num_formats;

@@ -211,8 +211,6 @@ constexpr WidenFunctions::Format with_one_row(std::string_view name) {
   WidenFunctions::Format out = functions_of<Format>(name);
 #if defined(__AVX512BF16__)
   out.machine_one_row = Format::one_row;
-#elif defined(__AVX2__) && !defined(__AVX512F__)
-  out.one_row = Format::one_row;
 #endif
   return out;
 }
