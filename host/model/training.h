@@ -25,7 +25,8 @@ config::DataSection data_section(const config::RunConfig& run, const std::string
 
 struct Training {
   std::unique_ptr<decoder::Model> source;  // as the directory describes it; null without one
-  // Of the run's family, whose tensor map reads the directory; null if that is the source's family.
+  // The model of the run's family whose tensor map reads the directory; null if that family is the
+  // source's.
   std::unique_ptr<decoder::Model> translated;
   std::unique_ptr<decoder::Model> model;
   train::Inherited inherited;

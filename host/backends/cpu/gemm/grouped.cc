@@ -193,7 +193,7 @@ void GroupedLinear::multiply_blocks(RowsFunction function, const RowsArguments& 
   }
 }
 
-// Returns whether a group of so many rows is multiplied as prepared rows.
+// Returns whether a group of `rows` rows is multiplied as prepared rows.
 bool GroupedLinear::reads_prepared(std::int64_t rows) const {
   return dots_ && (dots_->integers || rows <= max_rows_to_stream(spec_.dtype, spec_.stored));
 }

@@ -54,7 +54,7 @@ struct alignas(64) FloatStep {
 };
 // The step after the last one of a row.
 struct FloatsEnd {
-  // Of the products: 1 unless values times 2^kShift could be infinite.
+  // The factor of the products: 1 unless values times 2^kShift could be infinite.
   float scale;
 };
 

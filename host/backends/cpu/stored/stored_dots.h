@@ -19,8 +19,8 @@ struct StoredDotFunctions {
     // are not used.
     RowsFunction run;
     const RowForm* form;
-    // The values are integers times scales. So are products of many rows (integer_gemm.h); those of
-    // others are products of widened rows.
+    // The values are integers times scales. Then many rows are multiplied so, too (integer_gemm.h);
+    // else rows are widened for them.
     bool integers;
     std::string_view kernel;  // the kernel's name, for `lamina explain`
   };
