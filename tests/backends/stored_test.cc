@@ -1,8 +1,7 @@
 // Kernels on matrices that are stored in blocks and widened by panels: the bits of the same kernels
 // on widened matrices. Products of few rows with blocks: integer_products_test.cc and
-// float_products_test.cc.
+// fp8_products_test.cc.
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -134,79 +133,6 @@ Bytes product(const GemmSpec& spec, const Bytes& a, const Bytes& b, const Bytes&
   Bytes out(static_cast<std::size_t>(spec.m * spec.n * size_bytes(spec.out)));
   gemm->run(a.data(), b.data(), bias.data(), out.data(), workspace.data());
   return out;
-}
-
-// Products of bf16 multiply one row of x with FP8 blocks without a panel. Other machines:
-// float_products_test.cc.
-void expect_one_row_has_the_bits_of_widened_rows(const BlockFormat& format, const Bytes& blocks,
-                                                 std::int64_t n, std::int64_t k) {
-  if (find_stored_dots(&format, DType::bf16)) return;
-  const Bytes x = random_rows(k, DType::bf16, 22), w = widened(format, blocks, DType::bf16);
-  GemmSpec spec{.m = 1, .n = n, .k = k, .out = DType::f32, .bias = {}};
-  const Bytes want = product(spec, x, w, {});
-  spec.b_stored = &format;
-  const Bytes got = product(spec, x, blocks, {});
-  for (std::size_t j = 0; j < static_cast<std::size_t>(n); ++j) {
-    float a, b;
-    std::memcpy(&a, got.data() + 4 * j, 4);
-    std::memcpy(&b, want.data() + 4 * j, 4);
-    EXPECT_TRUE(std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) ||
-                (std::isnan(a) && std::isnan(b)))
-        << format.name << " output " << j << ": " << a << ", " << b;
-  }
-}
-
-void expect_one_row_of_all_values() {
-  const std::int64_t n = 71;
-  for (const std::int64_t num_values : {32, 128}) {
-    const BlockFormat& format = *formats::fp8_format(num_values);
-    const std::int64_t k = 5 * num_values;  // an odd number of steps
-    for (const float scale : {0x1p-6f, 0x1p-120f, 0x1p-126f, 0x1p+7f, 0x1p+100f, INFINITY}) {
-      SCOPED_TRACE(::testing::Message() << "scale " << scale);
-      Bytes blocks = random_blocks(format, n * k, 21, scale);
-      remove_nans(format, blocks);
-      blocks[static_cast<std::size_t>(3 * format.bytes_of(k) + 9)] = std::byte{0xff};  // a NaN
-      expect_one_row_has_the_bits_of_widened_rows(format, blocks, n, k);
-    }
-  }
-}
-
-// Most blocks of a model have normal values only. Rows share scales by 128 rows, blocks by rows, or
-// neither does. With `few_others`, some values are 0 or subnormal and some scales 0 or infinite.
-void expect_one_row_of_normal_values(bool few_others) {
-  const std::int64_t n = 131;
-  for (const std::int64_t num_values : {32, 128}) {
-    const BlockFormat& format = *formats::fp8_format(num_values);
-    const std::int64_t num_blocks = num_values == 32 ? 71 : 5, k = num_blocks * num_values;
-    Bytes blocks = random_blocks(format, n * k, 23);
-    for (std::size_t i = 0; i < blocks.size(); ++i) {
-      const auto size = std::to_integer<int>(blocks[i] & std::byte{127});
-      if (size < 8 || size == 127) blocks[i] = (blocks[i] & std::byte{0x80}) | std::byte{13};
-      if (few_others && i % 331 == 0) blocks[i] = static_cast<std::byte>(i / 331 % 8);
-    }
-    using ScaleOf = float (*)(std::int64_t row, std::int64_t block);
-    constexpr std::array<ScaleOf, 3> kScales = {
-        [](auto row, auto block) { return 0.01F + static_cast<float>(row / 128 * 100 + block); },
-        [](auto row, auto) { return 0.01F + static_cast<float>(row) * 0.03F; },
-        [](auto row, auto block) { return 0.01F + static_cast<float>((row * 37 + block) % 100); }};
-    for (const ScaleOf scale_of : kScales) {
-      for (std::int64_t i = 0; i < n * num_blocks; ++i) {
-        float scale = scale_of(i / num_blocks, i % num_blocks);
-        if (few_others && i % 97 == 0) scale = i % 2 == 0 ? 0 : INFINITY;
-        put(blocks.data() + i * format.num_bytes, &scale, sizeof scale);
-      }
-      expect_one_row_has_the_bits_of_widened_rows(format, blocks, n, k);
-    }
-  }
-}
-
-TEST(StoredProducts, OfOneRowHaveTheBitsOfWidenedRows) {
-  for (const Isa isa : kIsas) {
-    const ScopedIsa scoped(isa);
-    SCOPED_TRACE(name(isa));
-    expect_one_row_of_all_values();
-    for (const bool few_others : {false, true}) expect_one_row_of_normal_values(few_others);
-  }
 }
 
 // Fills in the types and the bias.

@@ -131,8 +131,6 @@ class StreamedGroup : public GemvGroup {
       const std::int64_t past = std::min(last * kCutOutputs, spec_.matrices[i].n);
       if (dots_[i])
         dots_[i]->run(arguments(workspace + prepared_at_[i], operands, i), row, past);
-      else if (stored_[i] && spec_.m == 1 && stored_[i]->one_row())
-        stored_[i]->one_row()(arguments(x, operands, i), row, past);
       else if (stored_[i])
         run_stored(with_packed(arguments(x, operands, i), workspace), *stored_[i], row, past,
                    panel);

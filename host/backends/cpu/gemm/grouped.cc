@@ -234,10 +234,6 @@ void GroupedLinear::run(const void* x, const void* w, const std::int32_t* offset
                        return prepared + prepared_.bytes(plan.begins[group] + row);
                      });
                    if (!stored_) return multiply(a, begin, end, rows, tile_scratch);
-                   if (rows == 1 && stored_->one_row()) {
-                     a.m = 1;
-                     return stored_->one_row()(a, begin, end);
-                   }
                    for (std::int64_t output = begin; output < end; output += panel_outputs_) {
                      const std::int64_t count = std::min(panel_outputs_, end - output);
                      stored_->widen(w, group * s.outputs + output, count, panel);

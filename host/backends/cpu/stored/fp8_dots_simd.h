@@ -1,12 +1,16 @@
-// Products of blocks of FP8 values with rows of floats. Internal to each file that includes it.
+// Products of blocks of FP8 values with rows of floats or of bf16. Internal to each file that
+// includes it.
 //
-// A byte of FP8 (e4m3) has its sign, four bits of exponent and three of mantissa. With the sign in
-// front of a float and the others where it has the last bits of its exponent and the first ones of
-// its mantissa, it is the value times 2^-120, also for subnormal values and zeros. So a product
-// needs no conversion, if the row of activations has the factor 2^120 (FloatStep).
+// Floats: a byte of FP8 (e4m3) has its sign, four bits of exponent and three of mantissa. With the
+// sign in front of a float and the others where it has the last bits of its exponent and the first
+// ones of its mantissa, it is the value times 2^-120, also for subnormal values and zeros. So a
+// product needs no conversion, if the row of activations has the factor 2^120 (FloatStep).
 #pragma once
 
+#include <array>
+
 #include "backends/cpu/stored/integer_steps_simd.h"
+#include "formats/fp8.h"
 
 namespace lamina::cpu {
 namespace {
@@ -195,6 +199,71 @@ LAMINA_SIMD void add_fp8(const std::byte* const* rows, const FloatStep* x, std::
   };
   add(std::make_integer_sequence<int, kLanes / Fp8Part<0>::kNumLanes>());
 }
+
+#if defined(__AVX512BF16__)
+// ---- Products of bf16 ---------------------------------------------------------------------------
+
+// bf16 has all values of FP8, so tables of 128 bytes convert them exactly, NaN included.
+template <int kNumValues>
+struct Fp8AsBf16 : Fp8<kNumValues> {
+  using X = Bf16Step;
+};
+
+// Returns bits `shift` to `shift` + 7 of the floats of all bytes without a sign.
+constexpr std::array<std::uint8_t, 128> bits_of_fp8(int shift) {
+  std::array<std::uint8_t, 128> out{};
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] =
+        static_cast<std::uint8_t>(__builtin_bit_cast(std::uint32_t, formats::kE4m3[i]) >> shift);
+  return out;
+}
+alignas(64) constexpr std::array<std::uint8_t, 128> kLowerOfFp8 = bits_of_fp8(16),
+                                                    kUpperOfFp8 = bits_of_fp8(24);
+
+// Returns the entries of a table for bytes, whose signs have no effect.
+LAMINA_SIMD __m512i look_up(const std::array<std::uint8_t, 128>& table, __m512i bytes) {
+  // An instruction of AVX-512 VBMI, for which this file is not compiled.
+  asm("vpermi2b %2, %1, %0"
+      : "+v"(bytes)
+      : "v"(_mm512_load_si512(table.data())), "v"(_mm512_load_si512(table.data() + 64)));
+  return bytes;
+}
+
+template <typename F, int kSteps, int R, int M>
+LAMINA_SIMD void add_fp8(const std::byte* const* rows, const Bf16Step* x, std::int64_t x_steps,
+                         Float (&sum)[R][M]) {
+  using Part = Fp8Part<0>;
+  __m512 products[R][M];
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+    for (int i = 0; i < M; ++i) products[r][i] = _mm512_setzero_ps();
+#pragma GCC unroll 2
+  for (int step = 0; step < kSteps; ++step)
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      const __m512i bytes = raw(Part::load<F>(rows[r], step));
+      const __m512i lower = look_up(kLowerOfFp8, bytes);
+      // 0xf8: a | (b & c)
+      const __m512i upper = _mm512_ternarylogic_epi64(look_up(kUpperOfFp8, bytes), bytes,
+                                                      _mm512_set1_epi8(-128), 0xf8);
+      const __m512i w[2] = {_mm512_unpacklo_epi8(lower, upper), _mm512_unpackhi_epi8(lower, upper)};
+#pragma GCC unroll 4
+      for (int i = 0; i < M; ++i)
+#pragma GCC unroll 2
+        for (int half = 0; half < 2; ++half)
+          products[r][i] = _mm512_dpbf16_ps(
+              products[r][i], reinterpret_cast<__m512bh>(w[half]),
+              reinterpret_cast<__m512bh>(_mm512_load_si512(x[i * x_steps + step].x[half])));
+    }
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r) {
+    const Float scales = Part::scales<F>(rows[r]);
+#pragma GCC unroll 4
+    for (int i = 0; i < M; ++i) sum[r][i] = fma(Float{products[r][i]}, scales, sum[r][i]);
+  }
+}
+#endif
 
 }  // namespace
 }  // namespace lamina::cpu

@@ -46,15 +46,21 @@ struct alignas(64) QuantisedParts {
   float sums[kParts];  // of the codes, times the scale
 };
 
-// 64 neighbours as floats: lane i of x[j] is value 4 i + j, times 2^kShift or less, see FloatsEnd.
+// 64 neighbours as floats: lane i of x[j] is value 4 i + j, times 2^kShift or less, see RowEnd.
 // Kernels multiply them with FP8 values times 2^-kShift, which need no conversion.
 struct alignas(64) FloatStep {
   static constexpr int kValues = 64, kLanes = 16, kShift = 120;
   float x[4][kLanes];
 };
-// The step after the last one of a row.
-struct FloatsEnd {
-  // The factor of the products: 1 unless values times 2^kShift could be infinite.
+// 64 neighbours in bf16: numbers 0 to 7 of each 16, then numbers 8 to 15, as bytes are unpacked.
+struct alignas(64) Bf16Step {
+  static constexpr int kValues = 64;
+  std::uint16_t x[2][32];
+};
+// The step after the last one of a row of floats or of bf16.
+struct RowEnd {
+  // The factor of the products: 1 unless the row has values so large that they have a smaller
+  // factor.
   float scale;
 };
 

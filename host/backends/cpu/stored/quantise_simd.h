@@ -151,42 +151,75 @@ LAMINA_SIMD void arrange(const QuantisedStep* steps, QuantisedParts* out) {
   }
 }
 
-// ---- Floats -------------------------------------------------------------------------------------
+// ---- Floats and bf16 ----------------------------------------------------------------------------
 
-void arrange_floats(const std::uint16_t* x, std::int64_t width, FloatStep* out) {
-  constexpr int kValues = FloatStep::kValues;
+// Returns the exponent of a row: magnitudes are below 2^(exponent - 126). 255: not all are finite.
+int largest_exponent(const std::uint16_t* x, std::int64_t width) {
   int largest = 0;
   for (std::int64_t i = 0; i < width; ++i) largest = std::max(largest, x[i] & 0x7fff);
-  // Magnitudes are below 2^(exponent - 126), and below 2^127 with the factor.
-  const int exponent = largest >> 7;
-  const int shift = std::min(FloatStep::kShift, 253 - exponent);
-  const auto power_of_two = [](int e) {
-    return __builtin_bit_cast(float, static_cast<std::uint32_t>(127 + e) << 23);
-  };
-  const Float factor = splat(power_of_two(shift));
-  for (std::int64_t at = 0; at < width; at += kValues, ++out) {
-    std::uint16_t padded[kValues] = {};
+  return largest >> 7;
+}
+
+LAMINA_SIMD float power_of_two(int exponent) {
+  return __builtin_bit_cast(float, static_cast<std::uint32_t>(127 + exponent) << 23);
+}
+
+// Calls write(values, step) for the steps of a row, then sets its end.
+template <typename X, typename Write>
+void write_steps(const std::uint16_t* x, std::int64_t width, float end_scale, X* out,
+                 const Write& write) {
+  for (std::int64_t at = 0; at < width; at += X::kValues, ++out) {
+    std::uint16_t padded[X::kValues] = {};
     const std::uint16_t* from = x + at;
-    if (width - at < kValues) {
+    if (width - at < X::kValues) {
       std::copy_n(from, width - at, padded);
       from = padded;
     }
-    const auto fours = load_bits<Vec<std::uint64_t, FloatStep::kLanes>>(from);
-    for (int i = 0; i < 4; ++i) {
-      const Words bits = shift_left(convert<Words>(shift_right(fours, 16 * i)), 16);
-      store(out->x[i], bits_as<Float>(bits) * factor);
-    }
+    write(from, out);
   }
-  const FloatsEnd end = {power_of_two(FloatStep::kShift - shift)};
+  const RowEnd end = {end_scale};
   std::memcpy(out, &end, sizeof end);
 }
+
+void arrange(const std::uint16_t* x, std::int64_t width, FloatStep* out) {
+  // Values times the factor are below 2^127.
+  const int shift = std::min(FloatStep::kShift, 253 - largest_exponent(x, width));
+  const Float factor = splat(power_of_two(shift));
+  write_steps(x, width, power_of_two(FloatStep::kShift - shift), out,
+              [&](const std::uint16_t* from, FloatStep* step) {
+                const auto fours = load_bits<Vec<std::uint64_t, FloatStep::kLanes>>(from);
+                for (int i = 0; i < 4; ++i) {
+                  const Words bits = shift_left(convert<Words>(shift_right(fours, 16 * i)), 16);
+                  store(step->x[i], bits_as<Float>(bits) * factor);
+                }
+              });
+}
+
+#if defined(__AVX512BF16__)
+void arrange(const std::uint16_t* x, std::int64_t width, Bf16Step* out) {
+  // Sums of a block's products with values of at most 448 stay finite.
+  constexpr int kLargestExponent = 226, kShift = 29;
+  const bool is_large = largest_exponent(x, width) > kLargestExponent;
+  const float factor = power_of_two(-kShift);
+  write_steps(x, width, is_large ? power_of_two(kShift) : 1, out,
+              [&](const std::uint16_t* from, Bf16Step* step) {
+                for (int i = 0; i < Bf16Step::kValues; ++i) {
+                  std::uint16_t& to = step->x[i / 8 % 2][i / 16 * 8 + i % 8];
+                  to = is_large ? narrow(widen(from[i]) * factor) : from[i];
+                }
+              });
+}
+#endif
 
 // ---- Forms --------------------------------------------------------------------------------------
 
 template <typename X>
+constexpr int kEndSteps = std::is_same_v<X, FloatStep> || std::is_same_v<X, Bf16Step> ? 1 : 0;
+
+template <typename X>
 void prepare(const std::uint16_t* x, std::int64_t width, void* out) {
-  if constexpr (std::is_same_v<X, FloatStep>) {
-    arrange_floats(x, width, static_cast<FloatStep*>(out));
+  if constexpr (kEndSteps<X> == 1) {
+    arrange(x, width, static_cast<X*>(out));
   } else if constexpr (std::is_same_v<X, QuantisedStep>) {
     quantise_steps(x, width, static_cast<QuantisedStep*>(out));
   } else {
@@ -199,8 +232,6 @@ void prepare(const std::uint16_t* x, std::int64_t width, void* out) {
   }
 }
 
-template <typename X>
-constexpr int kEndSteps = std::is_same_v<X, FloatStep> ? 1 : 0;
 template <typename X>
 constexpr RowForm kRowForm = {X::kValues, sizeof(X), kEndSteps<X>, prepare<X>};
 

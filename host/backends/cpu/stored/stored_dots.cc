@@ -11,9 +11,14 @@ namespace lamina::cpu {
 
 const StoredDotFunctions::Format* find_stored_dots(const formats::BlockFormat* format, DType in) {
   if (!format || in != DType::bf16) return nullptr;
+  const RowsFunction rows = best_rows_function(in).run;
+  const GemvFunctions& plain = isa_table<GemvFunctions>();
+  const auto& functions = isa_table<StoredDotFunctions>();
+  if (rows == plain.rows_bf16.run && has_byte_tables())
+    for (std::size_t i = 0; i < functions.num_bf16_formats; ++i)
+      if (functions.bf16_formats[i].name == format->name) return &functions.bf16_formats[i];
   const auto* found = find_format<StoredDotFunctions>(*format);
-  const bool by_floats = best_rows_function(in).run == isa_table<GemvFunctions>().rows.run;
-  return found && (found->integers || by_floats) ? found : nullptr;
+  return found && (found->integers || rows == plain.rows.run) ? found : nullptr;
 }
 
 PreparedRows::PreparedRows(std::int64_t width)

@@ -27,6 +27,9 @@ struct StoredDotFunctions {
   const Format* formats;
   std::size_t num_formats;
   const RowForm& steps;  // QuantisedStep
+  // Formats that products of bf16 multiply, for avx512_bf16 with byte tables only.
+  const Format* bf16_formats = nullptr;
+  std::size_t num_bf16_formats = 0;
 
   static const StoredDotFunctions avx512, avx2, avx2_vnni, portable;
   // avx2_vnni with an instruction of AVX-512 in place of AVX-VNNI's: tests define it.

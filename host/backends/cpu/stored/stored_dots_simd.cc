@@ -43,7 +43,7 @@ constexpr int kIterationBytes = kIteration<F> / F::kValues* F::kBytes;
 template <typename F, int R, int M>
 LAMINA_SIMD void add_iteration(const std::byte* const* rows, const typename F::X* x,
                                std::int64_t x_steps, Float (&sum)[R][M]) {
-  if constexpr (std::is_same_v<typename F::X, FloatStep>) {
+  if constexpr (kEndSteps<typename F::X> == 1) {
     add_fp8<F, kIteration<F> / kStepValues, R, M>(rows, x, x_steps, sum);
   } else if constexpr (std::is_same_v<typename F::X, QuantisedParts>) {
 #pragma GCC unroll 4
@@ -72,15 +72,13 @@ LAMINA_SIMD void add_iteration(const std::byte* const* rows, const typename F::X
   }
 }
 
-// `end`: of a row of x, if it has one.
-LAMINA_SIMD Float finish_lanes(Float sum, const FloatStep* end) {
-  FloatsEnd of_row;
+// `end`: the step after the last one of a row of x.
+template <typename X>
+LAMINA_SIMD Float finish_lanes(Float sum, const X* end) {
+  if constexpr (kEndSteps<X> == 0) return sum;
+  RowEnd of_row;
   __builtin_memcpy(&of_row, end, sizeof of_row);
   return sum * splat(of_row.scale);
-}
-template <typename X>
-LAMINA_SIMD Float finish_lanes(Float sum, const X*) {
-  return sum;
 }
 
 // Sets out[r * M + i] to the lanes of rows r of w (of R) times rows i of x (of M).
@@ -220,17 +218,32 @@ void run(const RowsArguments& a, std::int64_t begin, std::int64_t end) {
 }
 
 template <typename F>
-constexpr StoredDotFunctions::Format functions_of(std::string_view name) {
-  constexpr bool kIntegers = !std::is_same_v<typename F::X, FloatStep>;
-  return {name, run<F>, &kRowForm<typename F::X>, kIntegers,
-          kIntegers ? "integer rows " LAMINA_ISA_NAME : "fp8 rows " LAMINA_ISA_NAME};
+constexpr StoredDotFunctions::Format functions_of(std::string_view name, std::string_view kernel,
+                                                  bool integers) {
+  return {name, run<F>, &kRowForm<typename F::X>, integers, kernel};
 }
-#define LAMINA_INTEGER_FORMAT(name, ...) functions_of<__VA_ARGS__>(name),
+template <template <int> typename F>
+constexpr StoredDotFunctions::Format fp8_functions(int num_values, std::string_view kernel) {
+  return num_values == 32 ? functions_of<F<32>>("FP8_32", kernel, false)
+                          : functions_of<F<128>>("FP8", kernel, false);
+}
+
+constexpr std::string_view kFp8 = "fp8 rows " LAMINA_ISA_NAME;
+#define LAMINA_INTEGER_FORMAT(name, ...) \
+  functions_of<__VA_ARGS__>(name, "integer rows " LAMINA_ISA_NAME, true),
 constexpr StoredDotFunctions::Format kFormats[] = {
-    LAMINA_INTEGER_FORMATS functions_of<Fp8<128>>("FP8"), functions_of<Fp8<32>>("FP8_32")};
+    LAMINA_INTEGER_FORMATS fp8_functions<Fp8>(32, kFp8), fp8_functions<Fp8>(128, kFp8)};
 #undef LAMINA_INTEGER_FORMAT
 
+#if defined(__AVX512BF16__)
+constexpr std::string_view kFp8Bf16 = "fp8 rows avx512_bf16";
+constexpr StoredDotFunctions::Format kBf16Formats[] = {fp8_functions<Fp8AsBf16>(32, kFp8Bf16),
+                                                       fp8_functions<Fp8AsBf16>(128, kFp8Bf16)};
+constexpr StoredDotFunctions kFunctions = {kFormats, std::size(kFormats), kRowForm<QuantisedStep>,
+                                           kBf16Formats, std::size(kBf16Formats)};
+#else
 constexpr StoredDotFunctions kFunctions = {kFormats, std::size(kFormats), kRowForm<QuantisedStep>};
+#endif
 
 }  // namespace
 

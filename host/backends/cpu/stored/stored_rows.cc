@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "backends/cpu/gemm/tiles.h"
 #include "backends/cpu/threads/threads.h"
 #include "core/error.h"
 #include "core/round_up.h"
@@ -19,10 +18,6 @@ StoredRows::StoredRows(const formats::BlockFormat& format, std::int64_t width, D
   if (!known) return;
   const bool by_machine = best_isa() == Isa::avx512_bf16 && known->machine_bf16;
   widen_ = dtype == DType::f32 ? known->f32 : by_machine ? known->machine_bf16 : known->bf16;
-  if (dtype != DType::bf16) return;
-  const RowsFunction rows = best_rows_function(dtype).run;
-  if (by_machine && rows == isa_table<GemvFunctions>().rows_bf16.run)
-    one_row_ = known->machine_one_row;
 }
 
 void StoredRows::widen_values(const std::byte* blocks, std::int64_t count, std::byte* out) const {

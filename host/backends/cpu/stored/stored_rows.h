@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "backends/cpu/gemm/gemv.h"
 #include "backends/cpu/threads/isa.h"
 #include "core/dtype.h"
 #include "formats/block_formats.h"
@@ -25,9 +24,6 @@ struct WidenFunctions {
     WidenBlocks f32, bf16;
     // Likewise bf16, rounded by the machine: for avx512_bf16 only.
     WidenBlocks machine_bf16 = nullptr;
-    // Multiplies one row of x, with the bits of machine_bf16 and GemvFunctions::rows_bf16. Null:
-    // widening rows is as fast.
-    RowsFunction machine_one_row = nullptr;
   };
   const Format* formats;
   std::size_t num_formats;
@@ -63,10 +59,6 @@ class StoredRows {
   // Writes rows [first, first + count) of the matrix at `stored`. [any thread]
   void widen(const void* stored, std::int64_t first, std::int64_t count, void* out) const;
 
-  // Returns the function for products with one row of x, with the bits of best_rows_function() for
-  // widened rows; null if there is none.
-  RowsFunction one_row() const { return one_row_; }
-
   // Values [begin, end) of a row widened to whole blocks: values [first, past).
   struct Span {
     std::int64_t first, past;
@@ -83,7 +75,6 @@ class StoredRows {
   std::int64_t width_;
   DType dtype_;
   WidenBlocks widen_ = nullptr;  // null: block by block, by the format's definition
-  RowsFunction one_row_ = nullptr;
 };
 
 // Writes `count` rows of a large matrix, with all threads.

@@ -1,11 +1,8 @@
 // Blocks of FP8 values. Internal to each file that includes it.
 #pragma once
 
-#include <algorithm>
 #include <type_traits>
-#include <utility>
 
-#include "backends/cpu/gemm/rows_finish_simd.h"
 #include "backends/cpu/stored/fp8_table_simd.h"
 
 namespace lamina::cpu {
@@ -88,73 +85,6 @@ struct Fp8 {
                           _mm256_permute2x128_si256(w.first, w.second, 0x31));
     }
     return !kinds.has_others<kSubnormal>();
-  }
-#endif
-
-#if defined(__AVX512BF16__)
-  // True if add_block() cannot multiply by small(): has_nan(), a large scale, or not is_normal().
-  LAMINA_SIMD static bool is_special(const std::byte* b, float scale) {
-    bool nan;
-    if constexpr (kValues == 32) {
-      const __m256i x = _mm256_or_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(b + 4)),
-                                        _mm256_set1_epi8(-128));
-      nan = _mm256_cmpeq_epi8_mask(x, _mm256_set1_epi8(-1)) != 0;
-    } else {
-      const auto all_ones = [&](int at) {
-        const __m512i x = _mm512_or_si512(_mm512_loadu_si512(b + 4 + at), _mm512_set1_epi8(-128));
-        return _mm512_cmpeq_epi8_mask(x, _mm512_set1_epi8(-1));
-      };
-      nan = (all_ones(0) | all_ones(64)) != 0;
-    }
-    return nan || !(__builtin_fabsf(scale) < 128) || !is_normal(b);
-  }
-
-  // Adds the products of a block; step j of 32 values adds to sums[(first + j) % 2].
-  LAMINA_SIMD static void add_block(const std::byte* b, const std::uint16_t* x, __m512 (&sums)[2]) {
-    const float scale = scale_of(b);
-    const auto multiply = [&](int step, __m512i w) {
-      sums[step % 2] =
-          _mm512_dpbf16_ps(sums[step % 2], reinterpret_cast<__m512bh>(w),
-                           reinterpret_cast<__m512bh>(_mm512_loadu_si512(x + 32 * step)));
-    };
-    if (is_special(b, scale)) [[unlikely]] {
-      alignas(64) bfloat16 values[kValues];
-      is_normal(b) ? widen<MachineBf16>(b, values) : widen<Bf16>(b, values);
-      for (int step = 0; step < kValues / 32; ++step)
-        multiply(step, _mm512_load_si512(values + 32 * step));
-      return;
-    }
-    const Float large = splat(scale * 0x1p120f);
-#pragma GCC unroll 4
-    for (int step = 0; step < kValues / 32; ++step) {
-      const std::byte* p = b + 4 + 32 * step;
-      multiply(step, MachineBf16::table(small(load_bytes(p)) * large,
-                                        small(load_bytes(p + kLanes)) * large));
-    }
-  }
-
-  // Computes outputs of one row of bf16 x without a panel of widened rows, in the order of
-  // gemv_simd.cc, so that the bits are equal.
-  static void one_row(const RowsArguments& a, std::int64_t begin, std::int64_t end) {
-    constexpr std::int64_t kAhead = 4096;
-    const std::int64_t row_bytes = a.k / kValues * kBytes;
-    const auto* x = static_cast<const std::uint16_t*>(a.x);
-    const std::byte* b = static_cast<const std::byte*>(a.w) + begin * row_bytes;
-    alignas(64) float sums[kBlockRows];
-    for (std::int64_t block = begin; block < end; block += kBlockRows) {
-      const std::int64_t count = std::min(kBlockRows, end - block);
-      for (std::int64_t row = 0; row < count; ++row) {
-        __m512 sum[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
-        for (std::int64_t at = 0; at < a.k; at += kValues, b += kBytes) {
-          for (int line = 0; line < kBytes; line += 64) __builtin_prefetch(b + kAhead + line, 0, 2);
-          add_block(b, x + at, sum);
-          if constexpr (kValues == 32) std::swap(sum[0], sum[1]);
-        }
-        if (kValues == 32 && a.k / kValues % 2 != 0) std::swap(sum[0], sum[1]);
-        sums[row] = sum_lanes(Float{sum[0] + sum[1]});
-      }
-      finish_row(a, 0, block, count, sums);
-    }
   }
 #endif
 };

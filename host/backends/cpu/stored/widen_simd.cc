@@ -205,16 +205,6 @@ constexpr WidenFunctions::Format functions_of(std::string_view name) {
 #endif
 }
 
-// Likewise for formats with one_row().
-template <typename Format>
-constexpr WidenFunctions::Format with_one_row(std::string_view name) {
-  WidenFunctions::Format out = functions_of<Format>(name);
-#if defined(__AVX512BF16__)
-  out.machine_one_row = Format::one_row;
-#endif
-  return out;
-}
-
 constexpr WidenFunctions::Format kFormats[] = {
     functions_of<Bits<false, false>>("Q4_0"),
     functions_of<Bits<true, false>>("Q4_1"),
@@ -246,8 +236,8 @@ constexpr WidenFunctions::Format kFormats[] = {
     functions_of<Group<4, 32, float16, true>>("INT4Z_32_F16"),
     functions_of<Group<4, 64, float16, true>>("INT4Z_64_F16"),
     functions_of<Group<4, 128, float16, true>>("INT4Z_128_F16"),
-    with_one_row<Fp8<128>>("FP8"),
-    with_one_row<Fp8<32>>("FP8_32"),
+    functions_of<Fp8<128>>("FP8"),
+    functions_of<Fp8<32>>("FP8_32"),
 };
 
 void round_values(const float* values, std::int64_t count, void* out) {

@@ -86,6 +86,16 @@ bool detect_avx_vnni() {
 #endif
 }
 
+// Intel's manual, volume 2A, CPUID leaf 7: ECX bit 1.
+bool detect_byte_tables() {
+#if defined(__x86_64__)
+  unsigned a, b, c, d;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (c & 1u << 1) != 0;
+#else
+  return false;
+#endif
+}
+
 }  // namespace
 
 Isa best_isa() {
@@ -101,6 +111,11 @@ bool has_matrix_unit() {
 bool has_avx_vnni() {
   static const bool has = detect_avx_vnni();
   return has && best_isa() == Isa::avx2;
+}
+
+bool has_byte_tables() {
+  static const bool has = detect_byte_tables();
+  return has && best_isa() == Isa::avx512_bf16;
 }
 
 std::string_view name(Isa isa) { return kNames[static_cast<std::size_t>(isa)]; }

@@ -36,6 +36,10 @@ bool has_matrix_unit();
 // [any thread]
 bool has_avx_vnni();
 
+// True if kernels can look up bytes in tables of 128 (AVX-512 VBMI): the machine has it and
+// best_isa() is avx512_bf16. [any thread]
+bool has_byte_tables();
+
 // The name as LAMINA_CPU_ISA spells it.
 std::string_view name(Isa isa);
 

@@ -28,7 +28,7 @@ using Bytes = std::vector<std::byte>;
 std::size_t un(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 template <typename Check>
-void for_all_float_formats(const Check& check) {
+void for_all_fp8_formats(const Check& check) {
   int count = 0;
   for (const Isa isa : kIsas) {
     const ScopedIsa scoped(isa);
@@ -97,8 +97,8 @@ void expect_definition(const BlockFormat& format, const Bytes& blocks,
     }
 }
 
-TEST(FloatProducts, FollowTheirDefinition) {
-  for_all_float_formats([](const BlockFormat& format) {
+TEST(Fp8Products, FollowTheirDefinition) {
+  for_all_fp8_formats([](const BlockFormat& format) {
     const std::int64_t n = 35;
     for (const std::int64_t m : {1, 2, 3, 7, 16})
       for (const int num_blocks : {1, 4, 5}) {
@@ -110,12 +110,14 @@ TEST(FloatProducts, FollowTheirDefinition) {
   });
 }
 
-TEST(FloatProducts, OfAnySizeFollowTheirDefinition) {
-  for_all_float_formats([](const BlockFormat& format) {
+TEST(Fp8Products, OfAnySizeFollowTheirDefinition) {
+  for_all_fp8_formats([](const BlockFormat& format) {
     const std::int64_t m = 3, n = 5, k = 3 * format.num_values;
     for (const float scale : {0x1p-140f, 0x1p-126f, 0x1p-117f, 0x1p-6f, 0x1p7f, 0x1p100f})
       for (const float size : {0x1p-130f, 0x1p-60f, 1.f, 0x1p7f, 0x1p20f, 0x1p70f, 0x1p124f}) {
         SCOPED_TRACE(::testing::Message() << "scale " << scale << ", rows " << size);
+        // vdpbf16ps reads subnormal numbers as zeros.
+        if (size < 0x1p-126f && best_isa() == Isa::avx512_bf16) continue;
         Bytes blocks = random_blocks(format, n * k, 6, scale);
         remove_nans(format, blocks);
         std::vector<bfloat16> x = random_rows(m * k, 7, size);
@@ -126,8 +128,8 @@ TEST(FloatProducts, OfAnySizeFollowTheirDefinition) {
   });
 }
 
-TEST(FloatProducts, MultiplyEveryByte) {
-  for_all_float_formats([](const BlockFormat& format) {
+TEST(Fp8Products, MultiplyEveryByte) {
+  for_all_fp8_formats([](const BlockFormat& format) {
     const std::int64_t k = format.num_values, n = 256;
     Bytes blocks(un(n * format.num_bytes));
     const float scale = 0.75f;
@@ -148,8 +150,8 @@ TEST(FloatProducts, MultiplyEveryByte) {
   });
 }
 
-TEST(FloatProducts, KeepWhatIsNotANumberInItsRow) {
-  for_all_float_formats([](const BlockFormat& format) {
+TEST(Fp8Products, KeepWhatIsNotANumberInItsRow) {
+  for_all_fp8_formats([](const BlockFormat& format) {
     const std::int64_t m = 4, n = 21, k = 5 * format.num_values;
     const float infinity = std::numeric_limits<float>::infinity();
     Bytes blocks = random_blocks(format, n * k, 8);
@@ -173,8 +175,8 @@ TEST(FloatProducts, KeepWhatIsNotANumberInItsRow) {
   });
 }
 
-TEST(FloatProducts, ARowHasTheSameBitsAloneAndInABatch) {
-  for_all_float_formats([](const BlockFormat& format) {
+TEST(Fp8Products, ARowHasTheSameBitsAloneAndInABatch) {
+  for_all_fp8_formats([](const BlockFormat& format) {
     const std::int64_t n = 77, k = 5 * format.num_values, m = 16;
     const Bytes blocks = random_blocks(format, n * k, 6);
     const std::vector<bfloat16> x = random_rows(m * k, 7);
@@ -191,7 +193,7 @@ TEST(FloatProducts, ARowHasTheSameBitsAloneAndInABatch) {
   set_threads(2, false);
 }
 
-TEST(FloatProducts, HaveTheSameBitsOnEveryMachineWithFma) {
+TEST(Fp8Products, HaveTheSameBitsOnEveryMachineWithFma) {
   std::vector<float> results[2];
   const BlockFormat& format = *formats::fp8_format(128);
   const std::int64_t n = 21, k = 3 * format.num_values, m = 3;
@@ -202,8 +204,8 @@ TEST(FloatProducts, HaveTheSameBitsOnEveryMachineWithFma) {
   EXPECT_EQ(0, std::memcmp(results[0].data(), results[1].data(), results[0].size() * 4));
 }
 
-TEST(FloatProducts, OfExpertsHaveTheBitsOfSingleRows) {
-  for_all_float_formats([](const BlockFormat& format) {
+TEST(Fp8Products, OfExpertsHaveTheBitsOfSingleRows) {
+  for_all_fp8_formats([](const BlockFormat& format) {
     const std::int64_t groups = 4, outputs = 37, inputs = 256, rows = 90;
     // Group 3 has more rows than are read as floats, unless the machine reads them for any number.
     const std::vector<std::int32_t> offsets = {0, 3, 3, 10, static_cast<std::int32_t>(rows)};
