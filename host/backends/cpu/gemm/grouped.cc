@@ -101,8 +101,8 @@ constexpr std::int64_t kStreamCost = 8;
 constexpr std::int64_t kPieceOutputs = 64, kFewPieceOutputs = 16;
 // Below this many bytes of weights per thread, waking another thread costs more than it saves.
 constexpr std::int64_t kMinBytesPerThread = 64 * 1024;
-// Products that read rows as floats (FloatStep) keep as many, for 64 tokens with 8 experts each.
-constexpr std::int64_t kMaxFloatRows = 512;
+// Products with FP8 blocks prepare this many rows at most: of 64 tokens with 8 experts each.
+constexpr std::int64_t kMaxFp8Rows = 512;
 // Rows of stored matrices that are widened together: a part of L2.
 constexpr std::int64_t kMaxPanelBytes = 256 * 1024, kMinPanelOutputs = 8;
 
@@ -126,7 +126,7 @@ GroupedLinear::GroupedLinear(const GroupedSpec& spec)
   function_ = best_rows_function(spec.dtype).run;
   kernel_ = best_rows_function(spec.dtype).name;
   dots_ = find_stored_dots(spec.stored, spec.dtype);
-  if (dots_ && !dots_->integers && spec.rows > kMaxFloatRows) dots_ = nullptr;
+  if (dots_ && !dots_->integers && spec.rows > kMaxFp8Rows) dots_ = nullptr;
   if (dots_) {
     prepared_ = PreparedRows(spec.inputs, *dots_->form);
     kernel_ = dots_->kernel;
@@ -174,20 +174,18 @@ void GroupedLinear::multiply(const RowsArguments& piece, std::int64_t begin, std
                              std::int64_t rows, std::byte* tile_scratch) const {
   if (tile_ && rows > max_rows_to_stream(spec_.dtype, spec_.stored))
     return multiply_tiles(piece, begin, end, rows, tile_scratch);
-  multiply_blocks(function_, piece, begin, end, rows,
-                  [&](std::int64_t row) { return at(piece.x, row * spec_.inputs, spec_.dtype); });
+  multiply_blocks(function_, piece, begin, end, rows, spec_.inputs * size_bytes(spec_.dtype));
 }
 
-// Likewise with a function of rows, whose x begins at x_at(row).
-template <class XAt>
+// Likewise with a function of rows that are `row_bytes` apart.
 void GroupedLinear::multiply_blocks(RowsFunction function, const RowsArguments& piece,
                                     std::int64_t begin, std::int64_t end, std::int64_t rows,
-                                    const XAt& x_at) const {
+                                    std::int64_t row_bytes) const {
   RowsArguments a = piece;
   const std::int64_t block = divide_up(rows, divide_up(rows, kMaxStreamedRows));
   for (std::int64_t row = 0; row < rows; row += block) {
     a.m = std::min(block, rows - row);
-    a.x = x_at(row);
+    a.x = static_cast<const std::byte*>(piece.x) + row * row_bytes;
     a.out = at(piece.out, row * spec_.outputs, spec_.dtype);
     function(a, begin, end);
   }
@@ -210,40 +208,42 @@ void GroupedLinear::run(const void* x, const void* w, const std::int32_t* offset
   const std::int64_t piece_bytes =
       std::max<std::int64_t>(1, bytes_of_outputs(s, std::min(outputs, s.outputs)));
   const std::int64_t min_cost = divide_up(kMinBytesPerThread, piece_bytes) * (kStreamCost + 1);
-  for_each_piece(plan, s.groups, divide_up(s.outputs, outputs), min_cost,
-                 [&](std::int64_t group, std::int64_t piece, int thread) {
-                   const std::int64_t begin = piece * outputs;
-                   const std::int64_t end = std::min(begin + outputs, s.outputs);
-                   RowsArguments a = {};
-                   a.k = s.inputs;
-                   a.ldx = s.inputs;
-                   a.x = at(x, plan.begins[group] * s.inputs, s.dtype);
-                   a.w = static_cast<const std::byte*>(w) + group * bytes_of_outputs(s, s.outputs);
-                   a.ldw = s.inputs;
-                   a.out = at(y, plan.begins[group] * s.outputs, s.dtype);
-                   a.ldo = s.outputs;
-                   if (s.bias) a.bias = at(bias, group * s.outputs, *s.bias);
-                   a.bf16_in = a.bf16_out = s.dtype == DType::bf16;
-                   a.bf16_bias = s.bias == DType::bf16;
-                   std::byte* panel = prepared + prepared_bytes_ +
-                                      thread_bytes() * static_cast<std::size_t>(thread);
-                   std::byte* tile_scratch = panel + panel_bytes_;
-                   const std::int64_t rows = plan.rows_of(group);
-                   if (reads_prepared(rows))
-                     return multiply_blocks(dots_->run, a, begin, end, rows, [&](std::int64_t row) {
-                       return prepared + prepared_.bytes(plan.begins[group] + row);
-                     });
-                   if (!stored_) return multiply(a, begin, end, rows, tile_scratch);
-                   for (std::int64_t output = begin; output < end; output += panel_outputs_) {
-                     const std::int64_t count = std::min(panel_outputs_, end - output);
-                     stored_->widen(w, group * s.outputs + output, count, panel);
-                     RowsArguments p = a;
-                     p.w = panel;
-                     p.out = at(a.out, output, s.dtype);
-                     if (s.bias) p.bias = at(a.bias, output, *s.bias);
-                     multiply(p, 0, count, rows, tile_scratch);
-                   }
-                 });
+  for_each_piece(
+      plan, s.groups, divide_up(s.outputs, outputs), min_cost,
+      [&](std::int64_t group, std::int64_t piece, int thread) {
+        const std::int64_t begin = piece * outputs;
+        const std::int64_t end = std::min(begin + outputs, s.outputs);
+        const std::int64_t rows = plan.rows_of(group);
+        const bool is_prepared = reads_prepared(rows);
+        RowsArguments a = {};
+        a.k = s.inputs;
+        a.ldx = s.inputs;
+        a.x = is_prepared ? prepared + prepared_.bytes(plan.begins[group])
+                          : static_cast<const void*>(at(x, plan.begins[group] * s.inputs, s.dtype));
+        a.w = static_cast<const std::byte*>(w) + group * bytes_of_outputs(s, s.outputs);
+        a.ldw = s.inputs;
+        a.out = at(y, plan.begins[group] * s.outputs, s.dtype);
+        a.ldo = s.outputs;
+        if (s.bias) a.bias = at(bias, group * s.outputs, *s.bias);
+        a.bf16_in = a.bf16_out = s.dtype == DType::bf16;
+        a.bf16_bias = s.bias == DType::bf16;
+        if (is_prepared)
+          return multiply_blocks(dots_->run, a, begin, end, rows,
+                                 static_cast<std::int64_t>(prepared_.bytes(1)));
+        std::byte* panel =
+            prepared + prepared_bytes_ + thread_bytes() * static_cast<std::size_t>(thread);
+        std::byte* tile_scratch = panel + panel_bytes_;
+        if (!stored_) return multiply(a, begin, end, rows, tile_scratch);
+        for (std::int64_t output = begin; output < end; output += panel_outputs_) {
+          const std::int64_t count = std::min(panel_outputs_, end - output);
+          stored_->widen(w, group * s.outputs + output, count, panel);
+          RowsArguments p = a;
+          p.w = panel;
+          p.out = at(a.out, output, s.dtype);
+          if (s.bias) p.bias = at(a.bias, output, *s.bias);
+          multiply(p, 0, count, rows, tile_scratch);
+        }
+      });
 }
 
 // Pieces of stored matrices consist of whole blocks.

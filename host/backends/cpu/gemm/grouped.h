@@ -50,9 +50,8 @@ class GroupedLinear {
                 std::byte* tile_scratch) const;
   void multiply_tiles(const RowsArguments& piece, std::int64_t begin, std::int64_t end,
                       std::int64_t rows, std::byte* tile_scratch) const;
-  template <class XAt>
   void multiply_blocks(RowsFunction function, const RowsArguments& piece, std::int64_t begin,
-                       std::int64_t end, std::int64_t rows, const XAt& x_at) const;
+                       std::int64_t end, std::int64_t rows, std::int64_t row_bytes) const;
   bool reads_prepared(std::int64_t rows) const;
   std::size_t thread_bytes() const;
 
