@@ -319,8 +319,7 @@ TEST(TrainFrom, AFamilyThatLearnsFromAnotherAddsRowsToItsVocabulary) {
   const std::string from = add_golden_model(folder, "llama3_gqa");
   const decoder::Model source = open_model(from);
   RunOfFile ready(
-      write_run(folder, from,
-                "fresh = [\"*.heads.weight\", \"*.channels.weight\", \"embed.*\", \"head.*\"]\n",
+      write_run(folder, from, "fresh = [\"*.heads.weight\", \"*.channels.weight\", \"embed.*\"]\n",
                 fmt::format("family = \"llama2lti\"\n[model]\nvocab_size = {}\n"
                             "teacher_num_attention_heads = 4\nteacher_num_key_value_heads = 2\n"
                             "teacher_head_dim = 12\n",
@@ -329,12 +328,10 @@ TEST(TrainFrom, AFamilyThatLearnsFromAnotherAddsRowsToItsVocabulary) {
   const decoder::ParameterTable& parameters = ready.training.model->parameters();
   const std::vector<std::vector<float>> before = values_in(from),
                                         after = values_in(ready.checkpoint());
-  for (const char* name : {"embed.weight", "head.weight"}) {
-    const auto& was = before[static_cast<std::size_t>(source.parameters().find(name))];
-    const auto& is = after[static_cast<std::size_t>(parameters.find(name))];
-    ASSERT_EQ(is.size(), was.size() + 3 * 48) << name;
-    EXPECT_TRUE(std::equal(was.begin(), was.end(), is.begin())) << name;
-  }
+  const auto& was = before[static_cast<std::size_t>(source.parameters().find("embed.weight"))];
+  const auto& is = after[static_cast<std::size_t>(parameters.find("embed.weight"))];
+  ASSERT_EQ(is.size(), was.size() + 3 * 48);
+  EXPECT_TRUE(std::equal(was.begin(), was.end(), is.begin()));
 }
 
 TEST(TrainFrom, BeginsNoRunWithMissingParameters) {
