@@ -7,7 +7,10 @@
 // product needs no conversion, if the row of activations has the factor 2^120 (FloatStep).
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <type_traits>
+#include <utility>
 
 #include "backends/cpu/stored/integer_steps_simd.h"
 #include "formats/fp8.h"
@@ -61,7 +64,7 @@ struct Fp8Part {
   LAMINA_SIMD static Floats load(const float (&lanes)[kLanes]) {
     return load_bits<Floats>(lanes + kPart * kNumLanes);
   }
-  // Its lanes of a sum.
+  // Returns the lanes of the part in a sum.
   template <typename V>
   LAMINA_SIMD static Floats& of(V& sum) {
     if constexpr (std::is_same_v<V, Floats>)
