@@ -121,7 +121,10 @@ bool is_bf16_or_f32(DType dtype) { return dtype == DType::bf16 || dtype == DType
 }  // namespace
 
 GroupedLinear::GroupedLinear(const GroupedSpec& spec)
-    : spec_(spec), prepared_(spec.inputs), num_threads_(num_threads()) {
+    : spec_(spec),
+      max_few_rows_(max_rows_to_stream(spec.dtype, spec.stored)),
+      prepared_(spec.inputs),
+      num_threads_(num_threads()) {
   LAMINA_ASSERT(is_bf16_or_f32(spec.dtype) && is_bf16_or_f32(spec.bias.value_or(DType::f32)));
   function_ = best_rows_function(spec.dtype).run;
   kernel_ = best_rows_function(spec.dtype).name;
@@ -172,8 +175,7 @@ void GroupedLinear::multiply_tiles(const RowsArguments& piece, std::int64_t begi
 // Computes outputs [begin, end) of `rows` rows, in blocks of rows. `piece` is for the first row.
 void GroupedLinear::multiply(const RowsArguments& piece, std::int64_t begin, std::int64_t end,
                              std::int64_t rows, std::byte* tile_scratch) const {
-  if (tile_ && rows > max_rows_to_stream(spec_.dtype, spec_.stored))
-    return multiply_tiles(piece, begin, end, rows, tile_scratch);
+  if (tile_ && rows > max_few_rows_) return multiply_tiles(piece, begin, end, rows, tile_scratch);
   multiply_blocks(function_, piece, begin, end, rows, spec_.inputs * size_bytes(spec_.dtype));
 }
 
@@ -193,7 +195,7 @@ void GroupedLinear::multiply_blocks(RowsFunction function, const RowsArguments& 
 
 // Returns whether a group of `rows` rows is multiplied as prepared rows.
 bool GroupedLinear::reads_prepared(std::int64_t rows) const {
-  return dots_ && (dots_->integers || rows <= max_rows_to_stream(spec_.dtype, spec_.stored));
+  return dots_ && (dots_->integers || rows <= max_few_rows_);
 }
 
 void GroupedLinear::run(const void* x, const void* w, const std::int32_t* offsets, const void* bias,

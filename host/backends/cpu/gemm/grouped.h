@@ -56,7 +56,8 @@ class GroupedLinear {
   std::size_t thread_bytes() const;
 
   GroupedSpec spec_;
-  RowsFunction function_;  // of plain or widened rows
+  std::int64_t max_few_rows_;  // of a group, see max_rows_to_stream()
+  RowsFunction function_;      // of plain or widened rows
   std::string_view kernel_;
   const StoredDotFunctions::Format* dots_ = nullptr;  // of prepared rows
   PreparedRows prepared_;

@@ -1,10 +1,8 @@
 // Products of blocks of FP8 values with rows of floats or of bf16. Internal to each file that
 // includes it.
 //
-// Floats: a byte of FP8 (e4m3) has its sign, four bits of exponent and three of mantissa. With the
-// sign in front of a float and the others where it has the last bits of its exponent and the first
-// ones of its mantissa, it is the value times 2^-120, also for subnormal values and zeros. So a
-// product needs no conversion, if the row of activations has the factor 2^120 (FloatStep).
+// Floats: values times 2^-120 need no conversion (kFp8Bits), so the row of activations has the
+// factor 2^120 (FloatStep).
 #pragma once
 
 #include <algorithm>
@@ -18,17 +16,19 @@
 namespace lamina::cpu {
 namespace {
 
+// Blocks as rows of floats read them, in steps of 64 values.
 template <int kNumValues>
-struct Fp8 {
-  static constexpr int kValues = kNumValues, kBytes = kNumValues + 4;
+struct Fp8 : Fp8Block<kNumValues> {
+  using Fp8Block<kNumValues>::kValues, Fp8Block<kNumValues>::kAt, Fp8Block<kNumValues>::kBytes;
   using X = FloatStep;
 
   // Value `first` of a step; the values after it follow up to a multiple of 32.
   LAMINA_SIMD static const std::byte* bytes(const std::byte* p, int step, int first) {
-    return kValues == 32 ? p + first / 32 * kBytes + 4 + first % 32
-                         : p + 4 + kStepValues * step + first;
+    return kValues == 32 ? p + first / 32 * kBytes + kAt + first % 32
+                         : p + kAt + kStepValues * step + first;
   }
-  // The scale of that value.
+  // The scale of that value. With a call of scale_of() GCC 12 spills sums of several rows, and
+  // their products take a quarter longer.
   LAMINA_SIMD static float scale(const std::byte* p, int first) {
     float scale;
     __builtin_memcpy(&scale, kValues == 32 ? p + first / 32 * kBytes : p, sizeof scale);
@@ -105,7 +105,6 @@ LAMINA_SIMD void add_fp8_part(const std::byte* const* rows, int step, const Floa
                               std::int64_t x_steps, Float (&products)[R][M]) {
   using PartWords = typename Part::Words;
   using Floats = typename Part::Floats;
-  constexpr std::uint32_t kKept = 0x87f00000;  // the bits of a value; others are its neighbours'
   // Values 3 and 1 of each lane, then 2 and 0.
 #pragma GCC unroll 2
   for (int first = 3; first >= 2; --first) {
@@ -129,7 +128,7 @@ LAMINA_SIMD void add_fp8_part(const std::byte* const* rows, int step, const Floa
 #pragma GCC unroll 4
       for (int r = 0; r < R; ++r) {
         const auto small = bits_as<Floats>((value == first ? pairs[r] : shift_left(pairs[r], 16)) &
-                                           splat<PartWords>(kKept));
+                                           splat<PartWords>(kFp8Bits));
 #pragma GCC unroll 4
         for (int i = 0; i < M; ++i) {
           Floats& lanes = Part::of(products[r][i]);

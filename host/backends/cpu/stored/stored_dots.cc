@@ -15,8 +15,9 @@ const StoredDotFunctions::Format* find_stored_dots(const formats::BlockFormat* f
   const GemvFunctions& plain = isa_table<GemvFunctions>();
   const auto& functions = isa_table<StoredDotFunctions>();
   if (rows == plain.rows_bf16.run && has_byte_tables())
-    for (std::size_t i = 0; i < functions.num_bf16_formats; ++i)
-      if (functions.bf16_formats[i].name == format->name) return &functions.bf16_formats[i];
+    if (const auto* found =
+            find_format(functions.bf16_formats, functions.num_bf16_formats, *format))
+      return found;
   const auto* found = find_format<StoredDotFunctions>(*format);
   return found && (found->integers || rows == plain.rows.run) ? found : nullptr;
 }

@@ -75,10 +75,13 @@ LAMINA_SIMD void add_iteration(const std::byte* const* rows, const typename F::X
 // `end`: the step after the last one of a row of x.
 template <typename X>
 LAMINA_SIMD Float finish_lanes(Float sum, const X* end) {
-  if constexpr (kEndSteps<X> == 0) return sum;
-  RowEnd of_row;
-  __builtin_memcpy(&of_row, end, sizeof of_row);
-  return sum * splat(of_row.scale);
+  if constexpr (kEndSteps<X> == 0) {
+    return sum;
+  } else {
+    RowEnd of_row;
+    __builtin_memcpy(&of_row, end, sizeof of_row);
+    return sum * splat(of_row.scale);
+  }
 }
 
 // Sets out[r * M + i] to the lanes of rows r of w (of R) times rows i of x (of M).
@@ -91,7 +94,7 @@ void dot_rows(const std::byte* w, std::int64_t k, const typename F::X* x, std::i
   const std::byte* rows[R];
 #pragma GCC unroll 4
   for (int r = 0; r < R; ++r) rows[r] = w + r * row_bytes;
-  [[maybe_unused]] const typename F::X* ends = x + divide_up(k, std::int64_t{F::X::kValues});
+  const typename F::X* ends = x + divide_up(k, std::int64_t{F::X::kValues});
   Float sum[R][M];
 #pragma GCC unroll 4
   for (int r = 0; r < R; ++r)
@@ -218,27 +221,23 @@ void run(const RowsArguments& a, std::int64_t begin, std::int64_t end) {
 }
 
 template <typename F>
-constexpr StoredDotFunctions::Format functions_of(std::string_view name, std::string_view kernel,
-                                                  bool integers) {
-  return {name, run<F>, &kRowForm<typename F::X>, integers, kernel};
-}
-template <template <int> typename F>
-constexpr StoredDotFunctions::Format fp8_functions(int num_values, std::string_view kernel) {
-  return num_values == 32 ? functions_of<F<32>>("FP8_32", kernel, false)
-                          : functions_of<F<128>>("FP8", kernel, false);
+constexpr StoredDotFunctions::Format functions_of(std::string_view name, std::string_view kernel) {
+  return {name, run<F>, &kRowForm<typename F::X>, kEndSteps<typename F::X> == 0, kernel};
 }
 
-constexpr std::string_view kFp8 = "fp8 rows " LAMINA_ISA_NAME;
-#define LAMINA_INTEGER_FORMAT(name, ...) \
-  functions_of<__VA_ARGS__>(name, "integer rows " LAMINA_ISA_NAME, true),
+constexpr std::string_view kIntegers = "integer rows " LAMINA_ISA_NAME,
+                           kFp8 = "fp8 rows " LAMINA_ISA_NAME;
+#define LAMINA_INTEGER_FORMAT(name, ...) functions_of<__VA_ARGS__>(name, kIntegers),
 constexpr StoredDotFunctions::Format kFormats[] = {
-    LAMINA_INTEGER_FORMATS fp8_functions<Fp8>(32, kFp8), fp8_functions<Fp8>(128, kFp8)};
+    LAMINA_INTEGER_FORMATS functions_of<Fp8<32>>("FP8_32", kFp8),
+    functions_of<Fp8<128>>("FP8", kFp8)};
 #undef LAMINA_INTEGER_FORMAT
 
 #if defined(__AVX512BF16__)
-constexpr std::string_view kFp8Bf16 = "fp8 rows avx512_bf16";
-constexpr StoredDotFunctions::Format kBf16Formats[] = {fp8_functions<Fp8AsBf16>(32, kFp8Bf16),
-                                                       fp8_functions<Fp8AsBf16>(128, kFp8Bf16)};
+constexpr std::string_view kFp8AsBf16 = "fp8 rows avx512_bf16";
+constexpr StoredDotFunctions::Format kBf16Formats[] = {
+    functions_of<Fp8AsBf16<32>>("FP8_32", kFp8AsBf16),
+    functions_of<Fp8AsBf16<128>>("FP8", kFp8AsBf16)};
 constexpr StoredDotFunctions kFunctions = {kFormats, std::size(kFormats), kRowForm<QuantisedStep>,
                                            kBf16Formats, std::size(kBf16Formats)};
 #else

@@ -4,6 +4,7 @@
 //   rows.widen(w, first, count, panel);   // panel[count, k]
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -33,14 +34,20 @@ struct WidenFunctions {
   static const WidenFunctions avx512, avx2, portable;
 };
 
-// Returns the entry of isa_table<Functions>() for a format, null if it has none. Not for
-// *_simd.cc, like isa_table().
+// Returns the entry for a format, null if there is none. Not for *_simd.cc.
+template <typename Entry>
+const Entry* find_format(const Entry* entries, std::size_t count,
+                         const formats::BlockFormat& format) {
+  const Entry* end = entries + count;
+  const Entry* found =
+      std::find_if(entries, end, [&](const Entry& entry) { return entry.name == format.name; });
+  return found == end ? nullptr : found;
+}
+// Likewise of isa_table<Functions>().
 template <typename Functions>
 const typename Functions::Format* find_format(const formats::BlockFormat& format) {
   const Functions& functions = isa_table<Functions>();
-  for (std::size_t i = 0; i < functions.num_formats; ++i)
-    if (functions.formats[i].name == format.name) return &functions.formats[i];
-  return nullptr;
+  return find_format(functions.formats, functions.num_formats, format);
 }
 
 // Returns the bytes of `count` values in a format, or, if it is null, in `dtype`.

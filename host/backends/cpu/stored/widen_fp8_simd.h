@@ -9,14 +9,9 @@ namespace lamina::cpu {
 namespace {
 
 template <int kNumValues>
-struct Fp8 {
-  static constexpr int kValues = kNumValues, kBytes = kNumValues + 4;
+struct Fp8 : Fp8Block<kNumValues> {
+  using Fp8Block<kNumValues>::kValues, Fp8Block<kNumValues>::kAt, Fp8Block<kNumValues>::scale_of;
 
-  LAMINA_SIMD static float scale_of(const std::byte* b) {
-    float scale;
-    __builtin_memcpy(&scale, b, sizeof scale);
-    return scale;
-  }
   // The smallest value is 2^-9 times the scale.
   LAMINA_SIMD static bool is_normal(const std::byte* b) {
     const float scale = scale_of(b);
@@ -26,18 +21,16 @@ struct Fp8 {
     const Bytes size = splat<Bytes>(127);
     Bytes::Raw any{};
     for (int i = 0; i < kValues; i += kLanes)
-      any |= reinterpret_cast<Bytes::Raw>((load_bytes(b + 4 + i) & size).raw == size.raw);
+      any |= reinterpret_cast<Bytes::Raw>((load_bytes(b + kAt + i) & size).raw == size.raw);
     std::uint64_t lanes[2];
     __builtin_memcpy(lanes, &any, sizeof lanes);
     return (lanes[0] | lanes[1]) != 0;
   }
 
-  // The value times 2^-120: its sign, and its other bits where a float has the last ones of its
-  // exponent and the first ones of its mantissa. Not for NaN.
+  // The values times 2^-120.
   LAMINA_SIMD static Float small(Bytes x) {
-    constexpr std::uint32_t kKept = 0x87f00000;
     const Int bits = shift_left(signed_lanes(x), 20);
-    return bits_as<Float>(bits & splat<Int>(static_cast<std::int32_t>(kKept)));
+    return bits_as<Float>(bits & splat<Int>(static_cast<std::int32_t>(kFp8Bits)));
   }
   LAMINA_SIMD static Float e4m3(Bytes x) {
     const Int bits = unsigned_lanes(x);
@@ -60,13 +53,13 @@ struct Fp8 {
     if (__builtin_fabsf(scale) < 128 && !has_nan(b)) {
       const Float large = splat(scale * 0x1p120f);  // exact: the product is rounded once
       for (int i = 0; i < kValues; i += 32)
-        Out::store32(out + i, small(load_bytes(b + 4 + i)) * large,
-                     small(load_bytes(b + 4 + i + kLanes)) * large);
+        Out::store32(out + i, small(load_bytes(b + kAt + i)) * large,
+                     small(load_bytes(b + kAt + i + kLanes)) * large);
       return;
     }
     for (int i = 0; i < kValues; i += 32)
-      Out::store32(out + i, e4m3(load_bytes(b + 4 + i)) * splat(scale),
-                   e4m3(load_bytes(b + 4 + i + kLanes)) * splat(scale));
+      Out::store32(out + i, e4m3(load_bytes(b + kAt + i)) * splat(scale),
+                   e4m3(load_bytes(b + kAt + i + kLanes)) * splat(scale));
   }
 
 #if defined(__AVX2__) && !defined(__AVX512F__)
@@ -77,8 +70,8 @@ struct Fp8 {
     Fp8Kinds kinds;
 #pragma GCC unroll 4
     for (int i = 0; i < kValues; i += 32) {
-      kinds.add(b + 4 + i);
-      const Fp8Products w = multiply<kSubnormal>(b + 4 + i, tables);
+      kinds.add(b + kAt + i);
+      const Fp8Products w = multiply<kSubnormal>(b + kAt + i, tables);
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i),
                           _mm256_permute2x128_si256(w.first, w.second, 0x20));
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i + kLanes),

@@ -44,6 +44,22 @@ LAMINA_SIMD float nvfp4_scale_at(const std::byte* p, int i) {
   return formats::kE4m3[static_cast<std::size_t>(byte_at(p + 4 + i))] / divisor;
 }
 
+// A block of FP8 (e4m3): its scale in f32, then a byte for each value.
+template <int kNumValues>
+struct Fp8Block {
+  static constexpr int kValues = kNumValues, kAt = sizeof(float), kBytes = kAt + kNumValues;
+
+  LAMINA_SIMD static float scale_of(const std::byte* b) {
+    float scale;
+    __builtin_memcpy(&scale, b, sizeof scale);
+    return scale;
+  }
+};
+// A byte whose sign is in front of a float, and whose other bits are where it has the last bits of
+// its exponent and the first ones of its mantissa, is its value times 2^-120, also if that is
+// subnormal or zero. Not for NaN. These are the bits.
+constexpr std::uint32_t kFp8Bits = 0x87f00000;
+
 using Bytes = Vec<std::uint8_t, kLanes>;
 using Bytes32 = Vec<std::uint8_t, 2 * kLanes>;
 

@@ -60,13 +60,26 @@ Isa allowed_by_environment() {
   return static_cast<Isa>(found - kNames.begin());
 }
 
-// Intel's manual, volume 2A, CPUID leaf 7: EDX bits 22 (bf16), 24 (tiles) and 25 (int8). Linux
-// keeps the state of tiles only for processes that ask for it (Documentation/arch/x86/xstate.rst).
+// Returns whether a register (0: EAX, 1: EBX, 2: ECX, 3: EDX) of CPUID leaf 7 has all of these
+// bits. Intel's manual, volume 2A.
+bool has_features(unsigned subleaf, int index, unsigned bits) {
+#if defined(__x86_64__)
+  unsigned registers[4];
+  return __get_cpuid_count(7, subleaf, &registers[0], &registers[1], &registers[2],
+                           &registers[3]) != 0 &&
+         (registers[index] & bits) == bits;
+#else
+  static_cast<void>(subleaf), static_cast<void>(index), static_cast<void>(bits);
+  return false;
+#endif
+}
+
+// EDX bits 22 (bf16), 24 (tiles) and 25 (int8). Linux keeps the state of tiles only for processes
+// that ask for it (Documentation/arch/x86/xstate.rst).
 bool detect_matrix_unit() {
 #if defined(__x86_64__)
+  if (!has_features(0, 3, 1u << 22 | 1u << 24 | 1u << 25)) return false;
   unsigned a, b, c, d;
-  constexpr unsigned kWanted = 1u << 22 | 1u << 24 | 1u << 25;
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kWanted) != kWanted) return false;
   // Some virtual machines report AMX without any palette of tiles, and do not run its instructions.
   if (__get_cpuid_count(0x1d, 0, &a, &b, &c, &d) == 0 || a == 0) return false;
   constexpr int kRequestPermission = 0x1023, kTileData = 18;
@@ -76,25 +89,8 @@ bool detect_matrix_unit() {
 #endif
 }
 
-// Intel's manual, volume 2A, CPUID leaf 7, subleaf 1: EAX bit 4.
-bool detect_avx_vnni() {
-#if defined(__x86_64__)
-  unsigned a, b, c, d;
-  return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;
-#else
-  return false;
-#endif
-}
-
-// Intel's manual, volume 2A, CPUID leaf 7: ECX bit 1.
-bool detect_byte_tables() {
-#if defined(__x86_64__)
-  unsigned a, b, c, d;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (c & 1u << 1) != 0;
-#else
-  return false;
-#endif
-}
+bool detect_avx_vnni() { return has_features(1, 0, 1u << 4); }
+bool detect_byte_tables() { return has_features(0, 2, 1u << 1); }
 
 }  // namespace
 
