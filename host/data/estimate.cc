@@ -83,7 +83,7 @@ DataEstimate estimate_data(const config::DataSection& section, const text::Token
     }
     const std::uint64_t bytes = rounded(amount.bytes);
     const bool in_store = sources.stores(bytes);
-    const double id_bytes = in_store && has_narrow_ids(tokenizer) ? 2 : 4;
+    const double id_bytes = in_store && reading.has_narrow_ids() ? 2 : 4;
     const double mask_bytes = has_masks(reading.form) ? 1 : 0;
     const double token_bytes = (id_bytes + mask_bytes) * amount.tokens;
     (in_store ? out.stored_bytes : out.held_bytes) +=

@@ -50,6 +50,11 @@ struct Reading {
   Separator ends() const { return form == DataForm::text ? separator : Separator::line; }
   // Limit for TextParts: records are bounded, documents of text are not.
   std::size_t max_line_bytes() const { return form == DataForm::text ? 0 : kMaxRecordBytes; }
+  // Returns whether every id that is read fits into two bytes. Files of ids may have more of them
+  // than the tokenizer.
+  bool has_narrow_ids() const {
+    return (form == DataForm::tokens ? vocab_size : tokenizer.vocab_size()) <= 1 << 16;
+  }
 };
 
 }  // namespace lamina::data

@@ -1,5 +1,6 @@
 #include "data/stores.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <thread>
@@ -8,6 +9,7 @@
 #include "core/log.h"
 #include "core/system_error.h"
 #include "data/store_key.h"
+#include "data/token_part.h"
 #include "data/token_store.h"
 #include "io/directory_lock.h"
 #include "io/durable_file.h"
@@ -32,14 +34,33 @@ StoredTokens in_memory(const std::vector<std::string>& patterns, const Reading& 
   return {.view = view_of(store), .sources = store->sources, .path = "", .was_made = false};
 }
 
-// Opens a complete store, or returns nothing. A damaged one is removed.
-std::optional<StoredTokens> open_whole(const std::string& path) {
+// The key of a store of ids covers no vocabulary, so that models of several sizes share it.
+void check_ids(const StoredTokens& store, std::int64_t vocab_size) {
+  std::vector<std::int32_t> ids(std::size_t{1} << 16);
+  const TokenIds& all = store.view.tokens;
+  for (std::size_t first = 0; first < all.size(); first += ids.size()) {
+    ids.resize(std::min(ids.size(), all.size() - first));
+    all.copy(first, ids);
+    const auto largest = std::ranges::max_element(ids);
+    if (*largest >= vocab_size)
+      fail_id(store.path, first + static_cast<std::size_t>(largest - ids.begin()), *largest,
+              vocab_size);
+  }
+}
+
+// Opens a complete store, or returns nothing. With the lock of the folder a damaged one is removed.
+std::optional<StoredTokens> open_whole(const std::string& path, const Reading& reading,
+                                       bool has_lock) {
   try {
-    return open_token_files(path);
+    auto found = open_token_files(path);
+    if (found && reading.form == DataForm::tokens) check_ids(*found, reading.vocab_size);
+    return found;
   } catch (const io::Damaged& damage) {
-    log::warning("{}: the token store is damaged ({}); it will be rebuilt", path,
-                 damage.text().where);
-    fs::remove_all(path);
+    if (has_lock) {
+      log::warning("{}: the token store is damaged ({}); it will be rebuilt", path,
+                   damage.text().where);
+      fs::remove_all(path);
+    }
     return {};
   }
 }
@@ -51,8 +72,7 @@ class Maker {
 
   void make(const std::string& directory, std::vector<TokenSource> sources) const {
     TokenFilesWriter writer(
-        directory,
-        {.is_narrow = has_narrow_ids(reading_.tokenizer), .has_loss = has_masks(reading_.form)},
+        directory, {.is_narrow = reading_.has_narrow_ids(), .has_loss = has_masks(reading_.form)},
         sources);
     PartStream stream(files_, reading_, options_.part_bytes);
     for (std::uint64_t i = 0; i < writer.num_parts(); ++i) {
@@ -115,7 +135,7 @@ StoredTokens open_or_make_store(const std::vector<std::string>& patterns, const 
     tokens.was_made = was_made;
     return tokens;
   };
-  if (auto found = open_whole(path)) return named(std::move(*found), false);
+  if (auto found = open_whole(path, reading, false)) return named(std::move(*found), false);
   if (bytes_of(files) < options.min_bytes) return in_memory(patterns, reading, options.workers);
   const std::string building = path + ".building";
   std::error_code error;
@@ -133,7 +153,15 @@ StoredTokens open_or_make_store(const std::vector<std::string>& patterns, const 
     return in_memory(patterns, reading, options.workers);
   }
   const auto lock = lock_or_wait(options.folder, reading);
-  if (auto found = open_whole(path)) {  // built by another process in the meantime
+  if (!lock->problem().empty()) {
+    log::warning("{}", lock->problem());
+    if (!options.is_required) {
+      log::warning("the tokens are kept in memory; set data.store to a folder with locks");
+      fs::remove(building, error);  // unless `data build` is writing it
+      return in_memory(patterns, reading, options.workers);
+    }
+  }
+  if (auto found = open_whole(path, reading, true)) {  // built by another process in the meantime
     fs::remove_all(building, error);
     return named(std::move(*found), false);
   }
@@ -146,7 +174,7 @@ StoredTokens open_or_make_store(const std::vector<std::string>& patterns, const 
   }
   fs::rename(building, path);
   io::sync_directory(options.folder);
-  auto made = open_whole(path);
+  auto made = open_whole(path, reading, true);
   if (!made)
     throw DeviceError(ExitCode::checkpoint, {path,
                                              "was removed directly after it was "

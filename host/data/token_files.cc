@@ -134,6 +134,7 @@ void TokenFilesWriter::write_narrow(std::span<const std::int32_t> ids) {
   constexpr std::size_t kIdsAtOnce = std::size_t{1} << 18;
   for (std::size_t at = 0; at < ids.size(); at += kIdsAtOnce) {
     const auto some = ids.subspan(at, std::min(kIdsAtOnce, ids.size() - at));
+    LAMINA_ASSERT(std::ranges::max(some) <= UINT16_MAX);
     file(0).write(bytes_of(std::vector<std::uint16_t>(some.begin(), some.end())));
   }
 }

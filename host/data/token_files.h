@@ -1,7 +1,7 @@
 // A token store on disk: tokens of documents in mapped files, which runs share without copies in
 // memory.
 //
-//   tokens      ids, 2 bytes each where the vocabulary has at most 65536, else 4; little-endian
+//   tokens      ids, 2 bytes each (Reading::has_narrow_ids()), else 4; little-endian
 //   documents   where each begins, 8 bytes; and the end of the last
 //   loss        a byte for each token: 1 if it is in the loss; only for conversations
 //   manifest.json   counts and checksums; written last
@@ -24,11 +24,6 @@ struct StoredTokens {
   std::string path;       // the store's directory; "" for a store in memory
   bool was_made = false;  // by this call
 };
-
-// Returns whether every id of the tokenizer fits into two bytes.
-inline bool has_narrow_ids(const text::Tokenizer& tokenizer) {
-  return tokenizer.vocab_size() <= 1 << 16;
-}
 
 // Writes a store into a directory, from the beginning or from where an interrupted writer stopped.
 class TokenFilesWriter {

@@ -124,16 +124,22 @@ TokenPart read_bin_part(const std::string& file, const BinPart& part, const Read
   for (std::size_t i = 0; i < out.tokens.size(); ++i) {
     const std::int64_t id = id_in(part, i);
     if (id < 0 || id >= reading.vocab_size)
-      throw UserError(ExitCode::data,
-                      {file,
-                       fmt::format("token {} is the id {}, but the vocabulary has ids 0 to {}",
-                                   part.first_token + i, id, reading.vocab_size - 1),
-                       {"data.form = \"tokens\" reads files of llm.c, nanoGPT and Megatron; "
-                        "data.tokenizer must be the tokenizer that produced them"}});
+      fail_id(file, part.first_token + i, id, reading.vocab_size);
     out.tokens[i] = static_cast<std::int32_t>(id);
   }
   if (reading.between) reading.between();
   return out;
+}
+
+void fail_id(const std::string& file, std::uint64_t index, std::int64_t id,
+             std::int64_t vocab_size) {
+  throw UserError(
+      ExitCode::data,
+      {file,
+       fmt::format("token {} is the id {}, but the vocabulary has ids 0 to {}", index, id,
+                   vocab_size - 1),
+       {"data.form = \"tokens\" reads files of llm.c, nanoGPT and Megatron; data.tokenizer must be "
+        "the tokenizer that produced them"}});
 }
 
 }  // namespace lamina::data

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "data/reading.h"
 #include "data/text_files.h"
 #include "data/text_parts.h"
@@ -39,5 +40,9 @@ TokenPart tokenize_part(const std::string& file, const TextPart& part, const Rea
 // Reads a part of a token file. Errors (class data): an id that is negative or not below the
 // vocabulary size, with its position. [any thread]
 TokenPart read_bin_part(const std::string& file, const BinPart& part, const Reading& reading);
+
+// Throws that error. `index`: the token's, in the file.
+[[noreturn]] void fail_id(const std::string& file, std::uint64_t index, std::int64_t id,
+                          std::int64_t vocab_size);
 
 }  // namespace lamina::data

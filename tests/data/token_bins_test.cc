@@ -94,6 +94,26 @@ TEST(TokenBins, PartsDoNotChangeTheTokens) {
   EXPECT_TRUE(std::ranges::equal(stored.view.document_begin, whole.document_begin));
 }
 
+TEST(TokenBins, StoresHaveTheWidthOfTheModelsIds) {
+  TempDir dir;
+  const std::string path =
+      dir.write("a.bin", llmc_file(20240801, 7, 3, raw_bytes(Ids{5, 70000, 6})));
+  const auto tokenizer = text::make_byte_tokenizer();
+  const auto tokens = [&](std::int64_t vocab_size) {
+    const Reading reading{
+        .form = DataForm::tokens, .tokenizer = *tokenizer, .vocab_size = vocab_size};
+    const StoredTokens stored = open_or_make_store({path}, reading, {.folder = dir / "tokens"});
+    Ids all(stored.view.tokens.size());
+    stored.view.tokens.copy(0, all);
+    return all;
+  };
+  EXPECT_EQ(tokens(128256), (Ids{5, 70000, 6}));
+  EXPECT_EQ(tokens(70001), (Ids{5, 70000, 6}));  // the same store
+  EXPECT_ERROR_SAYS(tokens(70000), ExitCode::data,
+                    ": token 1 is the id 70000, but the vocabulary has ids 0 to 69999");
+  EXPECT_ERROR_SAYS(tokens(65536), ExitCode::data, "token 1 is the id 70000");
+}
+
 TEST(TokenBins, FaultsAreNamed) {
   TempDir dir;
   const std::string ids = raw_bytes(std::vector<std::uint16_t>{1, 2, 3, 4, 5});

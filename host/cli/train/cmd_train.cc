@@ -47,10 +47,15 @@ void warn_of_unset_tokenizer(const decoder::Model& model, const config::RunConfi
   if (c.data.tokenizer != "byte" || model.vocab_size() < kFewIds || !entry ||
       entry->origin.kind != config::Origin::Kind::preset)
     return;
-  log::warning(
-      "'data.tokenizer' is not set: text is read as bytes, with 258 of the model's {} ids; set it "
-      "to a directory with a tokenizer, or to \"byte\"",
-      model.vocab_size());
+  if (c.data.form == "tokens")
+    log::warning(
+        "'data.tokenizer' is not set: text of the model is written as bytes; set it to the "
+        "directory of the tokenizer that produced the ids, or to \"byte\"");
+  else
+    log::warning(
+        "'data.tokenizer' is not set: text is read as bytes, with 258 of the model's {} ids; set "
+        "it to a directory with a tokenizer, or to \"byte\"",
+        model.vocab_size());
 }
 
 // Called after every check that could refuse this run: changes the run directory.
