@@ -151,6 +151,7 @@ std::span<const float> Session::append(std::span<const std::span<const std::int3
         from_start || (!history_[b].empty() &&
                        rotation_differs(static_cast<std::int64_t>(history_[b].size()), length));
   }
+  check_calls(tokens, from_start);
   for (std::size_t b = 0; b < tokens.size(); ++b)
     history_[b].insert(history_[b].end(), tokens[b].begin(), tokens[b].end());
   if (from_start) {
@@ -170,33 +171,39 @@ bool Session::rotation_differs(std::int64_t before, std::int64_t after) const {
   return !model_.rotation_changes_once() || before <= *limit;
 }
 
-// Reads a prompt in pieces of call_tokens. A prompt whose length changes rotations must be read in
-// one piece.
+// A prompt whose length changes rotations must be read in one call.
+void Session::check_calls(std::span<const std::span<const std::int32_t>> tokens,
+                          bool from_start) const {
+  std::size_t longest = 0;
+  bool depends = false;
+  for (std::size_t b = 0; b < tokens.size(); ++b) {
+    const std::size_t count = tokens[b].size() + (from_start ? history_[b].size() : 0);
+    const std::int64_t before = from_start ? 0 : lengths_[b];
+    longest = std::max(longest, count);
+    // The length after the first token of the call, and after the last one.
+    depends = depends || (count > 0 &&
+                          rotation_differs(before + 1, before + static_cast<std::int64_t>(count)));
+  }
+  if (depends && longest > static_cast<std::size_t>(options_.call_tokens))
+    throw UserError(
+        ExitCode::usage,
+        {"decode",
+         fmt::format("this model's rotations depend on the length of the sequence, so its {} "
+                     "tokens must be read at once; the limit is {}",
+                     longest, options_.call_tokens),
+         {"raise the maximum tokens per call to the length of the context"}});
+}
+
+// Reads a prompt in pieces of call_tokens.
 void Session::read(std::span<const std::span<const std::int32_t>> tokens) {
   std::vector<std::span<const std::int32_t>> rest(tokens.begin(), tokens.end());
   for (;;) {
     std::size_t longest = 0;
     for (auto& row : rest) longest = std::max(longest, row.size());
     if (longest == 0) return;
-    std::size_t call_tokens = static_cast<std::size_t>(options_.call_tokens);
-    bool depends = false;
-    for (std::size_t b = 0; b < rest.size(); ++b)
-      // The length after the first token of the call, and after the last one.
-      depends =
-          depends || (!rest[b].empty() &&
-                      rotation_differs(lengths_[b] + 1,
-                                       lengths_[b] + static_cast<std::int64_t>(rest[b].size())));
-    if (depends && longest > call_tokens)
-      throw UserError(
-          ExitCode::usage,
-          {"decode",
-           fmt::format("this model's rotations depend on the length of the sequence, so "
-                       "its {} tokens must be read at once; the limit is {}",
-                       longest, call_tokens),
-           {"raise the maximum tokens per call to the length of the context"}});
     std::vector<std::span<const std::int32_t>> piece;
     for (auto& row : rest) {
-      std::size_t n = std::min(row.size(), call_tokens);
+      std::size_t n = std::min(row.size(), static_cast<std::size_t>(options_.call_tokens));
       piece.push_back(row.first(n));
       row = row.subspan(n);
     }
@@ -253,7 +260,9 @@ std::size_t Session::keep_prefix(std::span<const std::int32_t> tokens) {
   LAMINA_ASSERT(options_.batch == 1);
   const std::vector<std::int32_t>& history = history_[0];
   const auto [mine, theirs] = std::ranges::mismatch(history, tokens);
-  auto common = static_cast<std::size_t>(mine - history.begin());
+  // A call that failed left tokens that are not in the state.
+  auto common =
+      static_cast<std::size_t>(std::min<std::int64_t>(mine - history.begin(), lengths_[0]));
   if (common == tokens.size() && common > 0) --common;
   if (common < history.size() && !can_cut(static_cast<std::int64_t>(common))) common = 0;
   if (common == 0) {

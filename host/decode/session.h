@@ -49,8 +49,9 @@ class Session {
 
   // Appends tokens to each sequence (some may get none) and returns the logits after the last token
   // of each, [batch, vocab] row-major, valid until the next call. Rows of sequences without new
-  // tokens keep the logits of their last call. Long prompts are read in pieces. Throws UserError
-  // (exit 5) if a sequence would exceed the capacity.
+  // tokens keep the logits of their last call. Long prompts are read in pieces. Throws UserError if
+  // a sequence would exceed the capacity (exit 5), or if its length changes rotations and it has
+  // more tokens than a call (exit 2); the sequences are then as before.
   std::span<const float> append(std::span<const std::span<const std::int32_t>> tokens);
   // For one sequence.
   std::span<const float> append(std::span<const std::int32_t> tokens);
@@ -136,6 +137,7 @@ class Session {
   std::span<const float> appended() const;  // the result of append()
   bool can_cut(std::int64_t kept) const;
   bool rotation_differs(std::int64_t before, std::int64_t after) const;
+  void check_calls(std::span<const std::span<const std::int32_t>> tokens, bool from_start) const;
   void check(std::span<const std::int32_t> tokens, const EmbeddingOverrides& overrides) const;
   void check_capacity(std::int64_t length) const;  // of a sequence
   std::size_t piece(std::span<const std::int32_t> blocks, std::size_t first, Call call);

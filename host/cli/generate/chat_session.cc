@@ -23,9 +23,15 @@ ChatAnswer ChatSession::say(std::string_view text) {
 ChatAnswer ChatSession::regenerate() {
   if (conversation.empty() || conversation.role(conversation.size() - 1) != "assistant")
     throw UserError(ExitCode::usage, {"/regen", "there is no answer yet", {}});
+  const chat::Conversation before = conversation;
   conversation.pop_back();
   ++settings.generate.sampler.seed;  // the same seed would give the same answer
-  return answer();
+  try {
+    return answer();
+  } catch (const Error&) {
+    conversation = before;
+    throw;
+  }
 }
 
 ChatAnswer ChatSession::answer() {
