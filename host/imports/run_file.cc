@@ -127,12 +127,17 @@ class Importer {
     for (const auto& [key, ahead] : table_.scaled) {
       const YamlSetting* size = find(key);
       const auto* value = size ? size->value.get_if<std::int64_t>() : nullptr;
+      std::int64_t scaled = 0;
       if (!value)
         problems_.add(
             {size ? size->where : from_.name, fmt::format("'{}' must be an integer", key), {}});
+      else if (__builtin_mul_overflow(*value, std::int64_t{1} << (doublings + ahead) / 3, &scaled))
+        problems_.add(
+            {size->where,
+             fmt::format("'{}' times the scale of global_parameter_scale is too large", key),
+             {}});
       else
-        variables_.set(bare_name(key),
-                       Value(*value * (std::int64_t{1} << (doublings + ahead) / 3)));
+        variables_.set(bare_name(key), Value(scaled));
     }
     problems_.raise();
   }

@@ -68,8 +68,8 @@ Value plain_scalar(const std::string& text) {
   if (parse_integer(digits, whole)) return Value(whole);
   const bool is_number = digits.find_first_not_of("+-.0123456789eE") == digits.npos &&
                          digits.find_first_of("0123456789") != digits.npos;
-  const std::string_view unsigned_digits =
-      std::string_view(digits).substr(digits.find_first_not_of("+-"));
+  const std::size_t sign = std::min(digits.find_first_not_of("+-"), digits.size());
+  const std::string_view unsigned_digits = std::string_view(digits).substr(sign);
   const bool is_octal =
       unsigned_digits.starts_with('0') && digits.find_first_of(".eE") == digits.npos;
   if (is_number && !is_octal && parse_real(digits, real)) return Value(real);

@@ -98,6 +98,9 @@ TEST(ImportRun, ScalesSizesByGlobalParameterScale) {
   EXPECT_USER_ERROR(folder.import({"global_parameter_scale=3"}), ExitCode::usage,
                     "global_parameter_scale=3: 'global_parameter_scale' must be a power of "
                     "2, got 3");
+  EXPECT_ERROR_SAYS(folder.import({"global_parameter_scale=8", "base_emb_dim=4611686018427387904"}),
+                    ExitCode::usage,
+                    "'base_emb_dim' times the scale of global_parameter_scale is too large");
 }
 
 TEST(ImportRun, TakesTheModelThatIsNamed) {
@@ -399,6 +402,8 @@ TEST(ImportRun, RefusesUnsupportedSettings) {
            {"decoder_block=llama5", "no family implements 'decoder_block' = \"llama5\""},
            {"steps=~", "steps=~: 'steps' must be a number, got \"None\""},
            {"steps=abc", "steps=abc: 'steps' must be a number, got \"abc\""},
+           {"steps=+", "steps=+: 'steps' must be a number, got \"+\""},
+           {"steps=_", "steps=_: 'steps' must be a number, got \"_\""},
            {"steps=1:40", "steps=1:40: 'steps' must be a number"},
            {"steps=1e3", "steps=1e3: 'train.steps' must be an integer, at least 1 and at most"},
            {"steps=0189", "'steps' must be a number, got \"0189\""},
