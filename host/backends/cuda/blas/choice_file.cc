@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "core/log.h"
+#include "core/system_error.h"
 
 namespace lamina::cuda::blas {
 namespace {
@@ -59,7 +61,7 @@ class LockedFile {
   LockedFile(const std::string& path, int flags)
       : file_(open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0644)) {
     if (file_ < 0)
-      error_ = std::strerror(errno);
+      error_ = system_error_text(errno);
     else if (!lock())
       shut();
   }
@@ -81,15 +83,25 @@ class LockedFile {
     out.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
     return out;
   }
-  bool write(std::string_view bytes, std::size_t at) const {
-    return pwrite(file_, bytes.data(), bytes.size(), static_cast<off_t>(at)) ==
-           static_cast<ssize_t>(bytes.size());
+  // Returns 0, or the errno of the failure.
+  int write(std::string_view bytes, std::size_t at) const {
+    while (!bytes.empty()) {
+      const ssize_t count = pwrite(file_, bytes.data(), bytes.size(), static_cast<off_t>(at));
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) return count < 0 ? errno : ENOSPC;
+      bytes.remove_prefix(static_cast<std::size_t>(count));
+      at += static_cast<std::size_t>(count);
+    }
+    return 0;
   }
   std::size_t size() const {
     const off_t end = lseek(file_, 0, SEEK_END);
     return end > 0 ? static_cast<std::size_t>(end) : 0;
   }
-  bool cut(std::size_t size) const { return ftruncate(file_, static_cast<off_t>(size)) == 0; }
+  // Likewise.
+  int cut(std::size_t size) const {
+    return ftruncate(file_, static_cast<off_t>(size)) == 0 ? 0 : errno;
+  }
 
  private:
   bool lock() {
@@ -97,7 +109,7 @@ class LockedFile {
     const auto end = std::chrono::steady_clock::now() + kLongestWait;
     while (flock(file_, LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK && errno != EINTR) {
-        error_ = std::strerror(errno);
+        error_ = system_error_text(errno);
         return false;
       }
       if (std::chrono::steady_clock::now() > end) {
@@ -162,7 +174,9 @@ void ChoiceFile::read() {
                choices_.size());
   std::string contents = head_;
   for (const auto& [problem, choice] : choices_) contents += bytes_of(problem, choice);
-  if (!file.cut(0) || !file.write(contents, 0)) give_up(std::strerror(errno));
+  int failure = file.cut(0);
+  if (failure == 0) failure = file.write(contents, 0);
+  if (failure != 0) give_up(system_error_text(failure));
 }
 
 void ChoiceFile::add(const ProblemKey& problem, const AlgorithmChoice& choice) {
@@ -178,10 +192,9 @@ void ChoiceFile::add(const ProblemKey& problem, const AlgorithmChoice& choice) {
   if (size > 0) size -= (size - head_.size()) % sizeof(Record);
   if (size + sizeof(Record) > kMostBytes) return;
   const std::string record = bytes_of(problem, choice);
-  if (!file.write(size == 0 ? head_ + record : record, size)) {
-    const int number = errno;
+  if (const int failure = file.write(size == 0 ? head_ + record : record, size)) {
     file.cut(size);  // no half of a record
-    give_up(std::strerror(number));
+    give_up(system_error_text(failure));
   }
 }
 
