@@ -90,7 +90,7 @@ TemplateValue open_content(const JsonValue& content) {
   if (content.is_array())
     for (const JsonValue part : content.elements())
       if (++n; part.is_object() && part.find("text") && part.find("text").is_string()) last = n;
-  if (last == 0) content.fail("must have a text to continue, got" + content.describe());
+  if (last == 0) content.fail("must have a text to continue, got " + content.describe());
   n = 0;
   for (const JsonValue part : content.elements()) {
     if (++n != last) {

@@ -187,6 +187,15 @@ TEST(ChatForm, AModelWithoutATemplateIsRefusedInWords) {
                     "has the chat templates 'rag' but none named 'default'");
 }
 
+TEST(ChatForm, AMessageWithoutATextCannotBeContinued) {
+  TempDir model;
+  model.write("chat_template.jinja", "{{ messages[0].content }}");
+  const Conversation conversation =
+      Conversation::parse(R"([{"role": "user", "content": []}])", "messages.json");
+  EXPECT_ERROR_SAYS(Form::load(model.path()).render(conversation, {.continues_last = true}),
+                    ExitCode::data, "must have a text to continue, got an array of 0");
+}
+
 TEST(ChatForm, RolesThatTheTemplateRefusesAreItsError) {
   TempDir model;
   const std::string file = model.write(
