@@ -1,6 +1,6 @@
 // The terms of the loss of a model, and the vector that they become in its graph.
 //
-// A new term is added here, under a name, and gets its weight in train/loop/loss_weights.cc;
+// A new term is added here, under a name, and gets its weight in train/loop/step_losses.cc;
 // metrics, totals and gradients follow from ModelGraph::losses.
 #pragma once
 

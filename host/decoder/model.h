@@ -85,8 +85,8 @@ class Model {
   std::int64_t mtp_depth() const;
   double mtp_weight(std::int64_t depth) const;
 
-  // Returns the graph of the sums of loss and z_loss over counted labels. train/gradients.h adds
-  // gradients.
+  // Returns the graph of the sums of loss and z_loss over counted labels, without gradients
+  // (train/optimizer/gradients.h).
   ModelGraph loss_graph(const GraphShape& shape, const GraphFeatures& features = {}) const;
   // Returns the graph of the logits of every token, without decode state.
   ModelGraph forward_graph(const GraphShape& shape, const GraphFeatures& features = {}) const;

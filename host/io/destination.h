@@ -19,7 +19,7 @@ struct Destination {
 Destination destination_of(const std::string& path);
 
 // From now on /dev/stdout and the other names of descriptor 1 refer to `descriptor`, where the
-// program keeps its standard output (cli/terminal.h). [main thread, at the start]
+// program keeps its standard output (cli/shell/terminal.h). [main thread, at the start]
 void move_standard_output(int descriptor) noexcept;
 
 // True for /dev/stdout and the other names of descriptor 1.

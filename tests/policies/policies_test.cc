@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -22,6 +24,7 @@ using lamina::testing::run_process;
 using lamina::testing::TempDir;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
+namespace fs = std::filesystem;
 
 const std::string kSource = LAMINA_SOURCE_DIR;
 
@@ -46,6 +49,8 @@ class Tree {
     folder_.write("host/backends/cpu/norm/ops.cc",
                   "#include \"core/error.h\"\nbool is_norm = op.name == \"rms_norm\";\n");
     folder_.write("plugin_api/include/lamina/abi.h", "// llama is a citation\n");
+    folder_.write("plugins/gpt_oss/model.cc", "");
+    folder_.write("plugins/qwen/model.cc", "ModelDef m{.name = \"special\"};\n");
     folder_.write("plugins/llama/config.h", "");
     folder_.write("plugins/llama/model.cc", "#include \"config.h\"\n#include \"lamina/abi.h\"\n");
   }
@@ -65,6 +70,21 @@ TEST(Layers, RightTreePasses) {
   Finished result = Tree().check();
   EXPECT_EQ(result.code, 0) << result.out;
   EXPECT_EQ(result.out, "layers: fine\n");
+}
+
+TEST(Layers, NameFoldersThatExist) {
+  std::istringstream lines(read(kSource + "/docs/layers.txt"));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string kind, word;
+    words >> kind;
+    if (kind.empty() || kind == "#") continue;
+    if (kind == "vendor") words >> word;  // the headers
+    while (words >> word) {
+      if (word.back() == ':') word.pop_back();
+      EXPECT_TRUE(fs::is_directory(kSource + "/" + word)) << line << "\n" << word;
+    }
+  }
 }
 
 struct Violation {
@@ -89,6 +109,7 @@ TEST(Layers, ViolationsAreNamedWithLine) {
        "host/backends/cpu/norm/ops.cc:1: host/backends/cpu may not include host/config/key.h\n"},
       {"host/graph/node.cc", "/* no */ int qwen3;\n", "host/graph/node.cc:1:  int qwen3;"},
       {"host/graph/node.cc", "int gpt_oss;\n", "<- names a model family\n"},
+      {"host/graph/node.cc", "int special;\n", "<- names a model family\n"},
       {"host/decoder/stack/plan.cc", "#include \"decoder/graph/graph_builder.h\"\n",
        "host/decoder/stack/plan.cc:1: host/decoder/stack may not include "
        "host/decoder/graph/graph_builder.h\n"},
@@ -287,6 +308,7 @@ TEST(Prose, EveryPatternFindsItsSentence) {
       "A file and the rows therein.",
       "It holds no row.",
       "left out: no row",
+      "Set the key, or leave it out.",
       "Rows and the like.",
       "It fails, there being no row.",
       "All but for rows.",
@@ -333,6 +355,55 @@ TEST(Prose, OptionStringsLeavesCommentsAlone) {
   Prose tree;
   tree.write("host/core/a.cc", "// What is told.\nf(\"a row is told\");\n");
   EXPECT_THAT(tree.check({"--strings"}).out, StartsWith("host/core/a.cc:2: "));
+}
+
+TEST(Comments, NameFilesThatExist) {
+  const std::regex comment("^ *(//|/?\\*)(.*)|  //(.*)"),
+      name("[^\"a-z0-9_/]((?:[a-z0-9_]+/)+[a-z0-9_]+\\.(?:h|cc|cu|cuh))\\b");
+  const std::string roots[] = {"",
+                               "/host",
+                               "/host/backends/cpu",
+                               "/host/backends/cuda",
+                               "/plugin_api/include",
+                               "/plugin_api/include/lamina",
+                               "/tests"};
+  std::size_t checked = 0;
+  for (const char* folder : {"/host", "/plugins", "/plugin_api/include", "/tests"})
+    for (const auto& entry : fs::recursive_directory_iterator(kSource + folder)) {
+      if (entry.path().extension() != ".h" && !entry.path().extension().string().starts_with(".c"))
+        continue;
+      std::istringstream lines(read(entry.path().string()));
+      for (std::string line; std::getline(lines, line);) {
+        std::smatch words, found;
+        if (!std::regex_search(line, words, comment)) continue;
+        const std::string text = words.str();
+        if (!std::regex_search(text, found, name)) continue;
+        ++checked;
+        const std::string cited = "/" + found.str(1);
+        EXPECT_TRUE(std::ranges::any_of(roots,
+                                        [&](const std::string& root) {
+                                          return fs::exists(kSource + root + cited);
+                                        }) ||
+                    fs::exists(entry.path().parent_path().string() + cited) ||
+                    fs::exists(entry.path().parent_path().parent_path().string() + cited) ||
+                    fs::exists(LAMINA_BUILD_DIR "/host/ops/generated" + cited))
+            << entry.path() << " names " << found.str(1);
+      }
+    }
+  EXPECT_GT(checked, 100u);
+}
+
+TEST(Readme, ListsTheFoldersOfTheHost) {
+  const std::string page = read(kSource + "/README.md");
+  const std::size_t begin = page.find("\nhost/ "), end = page.find("\nexamples/ ", begin);
+  ASSERT_LT(end, page.size());
+  const std::string tree = page.substr(begin, end - begin);
+  for (const auto& entry : fs::directory_iterator(kSource + "/host"))
+    if (entry.is_directory()) {
+      EXPECT_TRUE(std::regex_search(
+          tree, std::regex("[\n ]" + entry.path().filename().string() + "[ \n/]")))
+          << entry.path();
+    }
 }
 
 TEST(ExitCodes, PageHasTheTableOfTheProgram) {

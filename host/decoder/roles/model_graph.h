@@ -141,7 +141,7 @@ enum class Output {
   drawn_largest,     // f32[B]: the largest logit
   total_weight,      // f64[B]: of all tokens, NaN if the logits are not numbers
   gradient,          // f32, of the parameter input `input`
-  gradient_ids,      // i32: the rows of a gradient that is a list: train/row_gradients.h
+  gradient_ids,      // i32: the rows of a gradient that is a list: train/optimizer/row_gradients.h
   normed,            // [B, T, D]: the input of the head
   hidden,       // carry 0 entering the stack (layer -1) or leaving layer `layer`; often [B, T, D]
   record,       // [layers, ...]: the value with the tag `name` in each of `layers`
