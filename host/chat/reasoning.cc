@@ -129,7 +129,7 @@ ReasoningMarks::ReasoningMarks(const text::Tokenizer& tokenizer, std::vector<Mar
 ReasoningMarks ReasoningMarks::published(const text::Tokenizer& tokenizer,
                                          std::span<const std::string> own_text) {
   const std::vector<text::AddedText> tokens = tokenizer.added_tokens();
-  const auto is_there = [&](std::string_view mark) {
+  const auto is_used = [&](std::string_view mark) {
     return std::any_of(tokens.begin(), tokens.end(),
                        [&](const text::AddedText& token) { return token.text == mark; }) ||
            std::any_of(own_text.begin(), own_text.end(),
@@ -138,11 +138,11 @@ ReasoningMarks ReasoningMarks::published(const text::Tokenizer& tokenizer,
   std::vector<Mark> marks = ReasoningMarks().marks_;
   for (Mark& mark : marks) mark.code.clear();
   for (const PublishedPair& pair : kPairs) {
-    if (!is_there(pair.end)) continue;
+    if (!is_used(pair.end)) continue;
     marks.push_back({std::string(pair.begin), {}, Role::begin_reasoning});
     marks.push_back({std::string(pair.end), {}, Role::end_reasoning});
   }
-  if (is_there(kChannel)) {
+  if (is_used(kChannel)) {
     marks.push_back({std::string(kReasoningChannel), {}, Role::begin_reasoning});
     marks.push_back({"<|start|>assistant", {}, Role::begin_header});
     marks.push_back({std::string(kChannel), {}, Role::begin_header});

@@ -11,7 +11,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Returns whether a path exists; of a glob, the folder before its first wildcard.
-bool is_there(const std::string& pattern) {
+bool glob_root_exists(const std::string& pattern) {
   fs::path fixed = pattern;
   if (const auto wildcard = pattern.find_first_of("*?["); wildcard != pattern.npos)
     fixed = fs::path(pattern.substr(0, wildcard)).parent_path();
@@ -47,9 +47,9 @@ void find_moved_paths(Raw& raw, const std::string& now) {
   for (RawEntry& entry : raw.entries)
     if (const Key* key = run_schema().find(entry.key))
       entry.value = change_paths(*key, entry.value, [&](const std::string& path) {
-        if (!fs::path(path).is_absolute() || is_there(path)) return path;
+        if (!fs::path(path).is_absolute() || glob_root_exists(path)) return path;
         std::string moved = moved_path(path, from, now);
-        return is_there(moved) ? moved : path;
+        return glob_root_exists(moved) ? moved : path;
       });
 }
 

@@ -91,7 +91,7 @@ GuardedRuns::GuardedRuns(const NodeView& n, std::unique_ptr<Kernel> kernel, cons
       kernel_(std::move(kernel)),
       compute_(compute) {
   for (int i = 0; i < n.num_inputs(); ++i) {
-    is_there_.push_back(n.has(i));
+    is_given_.push_back(n.has(i));
     if (n.has(i)) operand_types_.push_back(n.type(i));
   }
   for (int i = 0; i < n.num_outputs(); ++i) result_types_.push_back(n.out_type(i));
@@ -122,8 +122,8 @@ std::vector<TensorBytes> GuardedRuns::run(const std::vector<TensorBytes>& operan
     in.emplace_back(operand.size(), fill, backend);
     std::ranges::copy(operand, in.back().data());
   }
-  for (std::size_t i = 0, next = 0; i < is_there_.size(); ++i)
-    inputs.push_back(is_there_[i] ? in[next++].place() : nullptr);
+  for (std::size_t i = 0, next = 0; i < is_given_.size(); ++i)
+    inputs.push_back(is_given_[i] ? in[next++].place() : nullptr);
   for (const Type& type : result_types_) {
     out.emplace_back(bytes_of(type), fill, backend);
     outputs.push_back(out.back().place());

@@ -20,7 +20,7 @@ class GuardedRuns {
 
   const std::string& op() const { return op_; }
   // True for each operand of the op that the node has.
-  const std::vector<bool>& is_there() const { return is_there_; }
+  const std::vector<bool>& is_given() const { return is_given_; }
   // The types of these operands.
   const std::vector<Type>& operand_types() const { return operand_types_; }
   const std::vector<Type>& result_types() const { return result_types_; }
@@ -52,7 +52,7 @@ class GuardedRuns {
   const std::string op_, place_;
   const std::unique_ptr<Kernel> kernel_;
   const Compute& compute_;
-  std::vector<bool> is_there_;
+  std::vector<bool> is_given_;
   std::vector<Type> operand_types_, result_types_;
   int num_runs_ = 0, num_keeping_runs_ = 0;  // by one thread
 };

@@ -81,8 +81,8 @@ class ComparedKernel final : public Kernel {
   void run(const KernelArgs& args) override {
     ran_.insert(runs_.op());
     std::vector<TensorBytes> operands;
-    for (std::size_t i = 0, next = 0; i < runs_.is_there().size(); ++i) {
-      if (!runs_.is_there()[i]) continue;
+    for (std::size_t i = 0, next = 0; i < runs_.is_given().size(); ++i) {
+      if (!runs_.is_given()[i]) continue;
       operands.push_back(runs_.contents(args.inputs[i], operand_types_[next++]));
     }
     const std::vector<TensorBytes> results = once(operands, 1, std::byte{0xff});
@@ -145,7 +145,7 @@ class ComparedKernel final : public Kernel {
 
   // The number of present operands before operand `i` of the op.
   std::size_t num_present(std::size_t i) const {
-    const std::vector<bool>& there = runs_.is_there();
+    const std::vector<bool>& there = runs_.is_given();
     return static_cast<std::size_t>(
         std::count(there.begin(), there.begin() + std::ptrdiff_t(i), true));
   }

@@ -57,7 +57,7 @@ class Search {
     for (Candidate& c : best) c.ends = end_of(c);
     add_ended(best);
     const bool all_end = std::ranges::all_of(best, [](const Candidate& c) { return !!c.ends; });
-    go_on(std::move(best));
+    advance(std::move(best));
     return !all_end && can_improve();
   }
 
@@ -132,7 +132,7 @@ class Search {
     if (ended_.size() > beams_) ended_.resize(beams_);
   }
 
-  void go_on(std::vector<Candidate> candidates) {
+  void advance(std::vector<Candidate> candidates) {
     for (Candidate& c : candidates)
       if (c.ends) c.score += kNone;
     std::ranges::stable_sort(candidates, std::greater(), &Candidate::score);

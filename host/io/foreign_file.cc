@@ -81,7 +81,7 @@ std::string hub_snapshot(const std::string& directory) {
   return (snapshots / (found == names.end() ? names.front() : *found)).string();
 }
 
-std::string what_is_there(const std::string& directory) {
+std::string contents_in_words(const std::string& directory) {
   if (const std::string snapshot = hub_snapshot(directory); !snapshot.empty())
     return fmt::format("it is a folder of the Hub's cache; use the model inside it: {}",
                        printable(snapshot, 200));

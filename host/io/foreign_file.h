@@ -23,6 +23,6 @@ std::string hub_snapshot(const std::string& directory);
 
 // Returns advice for a directory without the files of a model, based on its contents: "it contains
 // ...", or what to download or convert.
-std::string what_is_there(const std::string& directory);
+std::string contents_in_words(const std::string& directory);
 
 }  // namespace lamina::io

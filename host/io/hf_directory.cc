@@ -51,7 +51,7 @@ JsonDocument read_config(const std::string& path) {
     throw UserError(ExitCode::checkpoint,
                     {path,
                      "has no config.json; expected a Hugging Face model directory",
-                     {what_is_there(path)}});
+                     {contents_in_words(path)}});
   refuse_lfs_pointer(file);
   JsonDocument config = JsonDocument::read(file, publishers::kPythonJson);
   if (!config.root().is_object())

@@ -92,7 +92,7 @@ WeightFiles::WeightFiles(const std::string& path, std::string_view stem) : path_
       add_index(index);
     else
       fail(path, fmt::format("has neither {0}.safetensors nor {0}.safetensors.index.json", stem),
-           what_is_there(path));
+           contents_in_words(path));
   }
   compression_ =
       read_compression(fs::is_directory(status) ? path : fs::path(path).parent_path().string());

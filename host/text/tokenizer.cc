@@ -116,7 +116,7 @@ std::string tokenizer_advice(const std::string& directory) {
         "'{}' exists, but 'tokenizer_class' in tokenizer_config.json is not a class whose "
         "rules lamina has: {}",
         source->file, kSave);
-  if (!io::hub_snapshot(directory).empty()) return io::what_is_there(directory);
+  if (!io::hub_snapshot(directory).empty()) return io::contents_in_words(directory);
   for (const auto& entry : folder_entries(directory)) {
     const std::string name = entry.path().filename().string();
     if (name == "vocab.txt" || name == "merges.txt" || name == "spiece.model" ||

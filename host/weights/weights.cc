@@ -205,12 +205,12 @@ TensorRef Weights::own_tensor(int parameter) const {
   return own_tensors_[static_cast<std::size_t>(parameter)];
 }
 
-void Weights::map_pages(const std::function<bool()>& go_on) const {
+void Weights::map_pages(const std::function<bool()>& keep_going) const {
   constexpr std::size_t kPart = std::size_t{4} << 20;  // takes a millisecond, or a few from a disk
   for (std::span<const std::byte> rest : in_place_)
     while (!rest.empty()) {
       const std::size_t num_bytes = std::min(kPart, rest.size());
-      if (!go_on()) return;
+      if (!keep_going()) return;
       io::MappedFile::map_pages(rest.first(num_bytes));
       rest = rest.subspan(num_bytes);
     }

@@ -73,8 +73,8 @@ class Weights {
   void wait_until_read() const;
 
   // Uses idle time: maps pages of the files before their first use, in the order of the parameters,
-  // while `go_on` returns true. Affects only the time of the first use.
-  void map_pages(const std::function<bool()>& go_on) const;
+  // while `keep_going` returns true. Affects only the time of the first use.
+  void map_pages(const std::function<bool()>& keep_going) const;
 
  private:
   // The memory of parameters that are not in mapped files, and their upload, which ends first.

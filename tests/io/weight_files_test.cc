@@ -123,7 +123,7 @@ TEST(WeightFiles, AnAdapterWithoutItsModelIsRecognised) {
   TempDir dir;
   dir.write("adapter_model.safetensors", "x");
   dir.write("adapter_config.json", "{}");
-  EXPECT_EQ(what_is_there(dir.path()),
+  EXPECT_EQ(contents_in_words(dir.path()),
             "it contains an adapter without its model: give the model, and the adapter with "
             "--adapter where the command has it");
 }
@@ -131,10 +131,10 @@ TEST(WeightFiles, AnAdapterWithoutItsModelIsRecognised) {
 TEST(WeightFiles, AModelWithoutItsConfigIsRecognised) {
   TempDir dir;
   dir.write("model.safetensors", "x");
-  EXPECT_EQ(what_is_there(dir.path()),
+  EXPECT_EQ(contents_in_words(dir.path()),
             "it contains 'model.safetensors', but no config.json: download that file too");
   dir.write("config.json", "{}");
-  EXPECT_EQ(what_is_there(dir.path()), "it contains config.json, model.safetensors");
+  EXPECT_EQ(contents_in_words(dir.path()), "it contains config.json, model.safetensors");
 }
 
 // A sharded checkpoint whose index is replaced by `weight_map`.

@@ -34,11 +34,11 @@ io::Destination check_output(const std::string& path, bool own_kind) {
   const std::optional<train::FileOwner> owner = train::file_owner(out.path);
   if (!owner) return out;
   std::error_code error;
-  const bool is_there = std::filesystem::exists(out.path, error);
-  if (is_there && (owner->is_closed || !own_kind))
+  const bool exists = std::filesystem::exists(out.path, error);
+  if (exists && (owner->is_closed || !own_kind))
     refuse_output(path, fmt::format("belongs to {}, '{}', and is not overwritten", owner->kind,
                                     owner->directory));
-  if (!is_there && owner->is_closed) refuse_output(path, train::inside_in_words(*owner));
+  if (!exists && owner->is_closed) refuse_output(path, train::inside_in_words(*owner));
   return out;
 }
 

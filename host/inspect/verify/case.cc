@@ -33,7 +33,7 @@ std::string checked(std::string directory) {
                    fmt::format("{} is not a golden case: it has neither golden.safetensors nor "
                                "golden.json",
                                directory),
-                   {io::what_is_there(directory)}});
+                   {io::contents_in_words(directory)}});
 }
 
 }  // namespace

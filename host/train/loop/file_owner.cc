@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxConfigBytes = std::size_t{16} << 20;
 
-bool is_there(const fs::path& path) {
+bool path_exists(const fs::path& path) {
   std::error_code error;
   return fs::exists(path, error);
 }
@@ -27,16 +27,16 @@ bool is_there(const fs::path& path) {
 bool is_run_directory(const fs::path& directory) {
   std::error_code error;
   const fs::path checkpoints = checkpoints_directory(directory.string());
-  return is_there(metrics_path(directory.string())) ||
-         (is_there(directory / "config.toml") &&
-          (is_there(directory / "lock") || fs::is_directory(checkpoints, error)));
+  return path_exists(metrics_path(directory.string())) ||
+         (path_exists(directory / "config.toml") &&
+          (path_exists(directory / "lock") || fs::is_directory(checkpoints, error)));
 }
 
 // Many programs have a config.json; a model's names the type of the model.
 bool is_model_directory(const fs::path& directory) {
-  if (is_there(directory / "model.toml")) return true;
+  if (path_exists(directory / "model.toml")) return true;
   const std::string config = (directory / "config.json").string();
-  if (!is_there(config)) return false;
+  if (!path_exists(config)) return false;
   try {
     const std::string text = read_file(config, ExitCode::checkpoint, kMaxConfigBytes);
     return text.find("\"model_type\"") != text.npos || text.find("\"architectures\"") != text.npos;
@@ -48,7 +48,7 @@ bool is_model_directory(const fs::path& directory) {
 // Finds the owner by the names of the folders of `path`.
 std::optional<FileOwner> owner_by_names(const fs::path& path) {
   const fs::path parent = path.parent_path();
-  if (is_there(parent / io::kManifestName)) return FileOwner{parent.string(), "a checkpoint", true};
+  if (path_exists(parent / io::kManifestName)) return FileOwner{parent.string(), "a checkpoint", true};
   constexpr std::array<std::string_view, 2> kFolders = {"checkpoints", "tensorboard"};
   for (fs::path folder = parent;; folder = folder.parent_path()) {
     const std::string name = folder.filename().string();

@@ -140,11 +140,11 @@ std::string resolve_model_directory(const std::string& named) {
                     {checkpoints.string(),
                      "contains no complete checkpoint, and next to it is neither "
                      "config.json nor model.toml",
-                     {io::what_is_there(checkpoints.string())}});
+                     {io::contents_in_words(checkpoints.string())}});
   throw UserError(ExitCode::checkpoint,
                   {path,
                    "contains no model: neither config.json, model.toml nor checkpoints",
-                   {io::what_is_there(path)}});
+                   {io::contents_in_words(path)}});
 }
 
 std::string resolve_model_files(const std::string& path) {

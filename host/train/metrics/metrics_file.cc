@@ -79,7 +79,7 @@ void append_durably(const std::string& path, std::string_view text) {
   if (error != 0) fail(path, "cannot be written", error);
 }
 
-AppendedFile open_to_go_on(const std::string& run, std::int64_t step) {
+AppendedFile open_to_resume(const std::string& run, std::int64_t step) {
   const std::string path = metrics_path(run);
   const int fd = open_to_append(path);
   try {
@@ -101,6 +101,6 @@ AppendedFile open_to_go_on(const std::string& run, std::int64_t step) {
 }  // namespace
 
 MetricsFile::MetricsFile(const std::string& run, std::int64_t step)
-    : file_(open_to_go_on(run, step)) {}
+    : file_(open_to_resume(run, step)) {}
 
 }  // namespace lamina::train

@@ -48,7 +48,7 @@ class Compiler {
     add_outputs();
     drop_roundings();
     merge_operand_dims(map_, program_.dims);
-    find_what_is_the_same_everywhere();
+    find_uniform_values();
     allocate_slots();
     choose_tiles();
     allow_direct_reads();
@@ -267,7 +267,7 @@ class Compiler {
         draft.step.variants = draft.unrounded;
   }
 
-  void find_what_is_the_same_everywhere() {
+  void find_uniform_values() {
     for (const Draft& draft : drafts_)
       if (draft.step.load >= 0)
         value(draft.dst).once = map_.operands[static_cast<std::size_t>(draft.step.load)].scalar;

@@ -8,20 +8,20 @@ namespace lamina::cpu {
 namespace {
 
 #if defined(__AVX512F__)
-constexpr bool kStoresPastCaches = true;
+constexpr bool kHasStreamingStores = true;
 #else
-constexpr bool kStoresPastCaches = false;  // store_past_caches() is a plain store
+constexpr bool kHasStreamingStores = false;  // streaming_store() is a plain store
 #endif
 
-// Stores past the caches. Other threads see it after the next end_stores_past_caches().
-LAMINA_SIMD void store_past_caches(float* p, Float x) {
+// Stores past the caches. Other threads see it after the next fence_streaming_stores().
+LAMINA_SIMD void streaming_store(float* p, Float x) {
 #if defined(__AVX512F__)
   _mm512_stream_ps(p, x.raw);
 #else
   store(p, x);
 #endif
 }
-LAMINA_SIMD void end_stores_past_caches() {
+LAMINA_SIMD void fence_streaming_stores() {
 #if defined(__AVX512F__)
   _mm_sfence();
 #endif
@@ -41,7 +41,7 @@ void finish_block(const TileArguments& t, const float* sums, std::int64_t ld, st
                   std::int64_t rows, std::int64_t column, std::int64_t columns) {
   const Bias* bias = t.bias ? static_cast<const Bias*>(t.bias) + column : nullptr;
   Out* c = static_cast<Out*>(t.c) + row * t.ldc + column;
-  const bool past_caches = sizeof(Out) == 4 && t.past_caches && columns % kLanes == 0;
+  const bool streams = sizeof(Out) == 4 && t.streams && columns % kLanes == 0;
   for (std::int64_t r = 0; r < rows; ++r, sums += ld, c += t.ldc) {
     const auto finished = [&](std::int64_t j, int count) {
       Float sum = load_some(sums + j, count);
@@ -51,7 +51,7 @@ void finish_block(const TileArguments& t, const float* sums, std::int64_t ld, st
     };
     const auto put = [&](std::int64_t j, Float sum) {
       if constexpr (sizeof(Out) == 4)
-        if (past_caches) return store_past_caches(c + j, sum);
+        if (streams) return streaming_store(c + j, sum);
       store(c + j, sum);
     };
     if (columns < kLanes) {
@@ -78,7 +78,7 @@ void finish(const TileArguments& t, const float* sums, std::int64_t ld, std::int
 }
 
 inline void end_finishes(const TileArguments& t) {
-  if (t.past_caches) end_stores_past_caches();
+  if (t.streams) fence_streaming_stores();
 }
 
 }  // namespace

@@ -170,7 +170,7 @@ constexpr bool kFinishesInRegisters = kSlabsAtOnce == 1 && kWordLanes == kLanes;
 static_assert(kPackedRows % std::max(kRows, kWordLanes) == 0);
 
 template <class Format>
-bool takes_as_it_is(const TileOperand& a, std::int64_t k) {
+bool needs_no_packing(const TileOperand& a, std::int64_t k) {
   constexpr bool kIsWord = sizeof(typename Format::Element) * Format::kPerWord == sizeof(Word);
   return kIsWord && a.k_stride == 1 && a.stride % Format::kPerWord == 0 &&
          k % Format::kPerWord == 0;
@@ -216,8 +216,8 @@ LAMINA_SIMD void finish_sums(const TileArguments& t, Sums& sums, std::int64_t ro
   }
   if (t.accumulate) each([](Native::F& sum, const Out* from, int) { sum = sum + load(from).raw; });
   if constexpr (sizeof(Out) == 4)
-    if (t.past_caches)
-      return each([](Native::F sum, Out* to, int) { store_past_caches(to, Float{sum}); });
+    if (t.streams)
+      return each([](Native::F sum, Out* to, int) { streaming_store(to, Float{sum}); });
   each([](Native::F sum, Out* to, int) { store(to, Float{sum}); });
 }
 
@@ -270,7 +270,7 @@ void multiply(const TileArguments& t) {
         for (std::int64_t slab = first; slab < past; ++slab) {
           const std::int64_t row = slab * kRows, rows = std::min<std::int64_t>(kRows, t.m - row);
           if (word == 0) fetch.step();
-          if (is_last && !(kStoresPastCaches && t.past_caches))
+          if (is_last && !(kHasStreamingStores && t.streams))
             fetch_outputs(t, row, rows, column, columns);
           const RowWords a = rows_at<Format>(t, row, word);
           if constexpr (kFinishesInRegisters)
@@ -309,7 +309,7 @@ template <class Format>
 constexpr TileProduct product(std::string_view name) {
   return {multiply<Format>,
           pack_a<Format>,
-          takes_as_it_is<Format>,
+          needs_no_packing<Format>,
           packed_a_bytes<Format>,
           scratch_bytes<Format>,
           kRows,

@@ -30,7 +30,7 @@ inline std::int64_t unit_pieces(std::int64_t k) { return divide_up(k, kUnitDepth
 // panel_stride().
 inline std::int64_t unit_row(std::int64_t k) { return unit_pieces(k) * kUnitDepth + 32; }
 
-inline bool unit_takes_as_it_is(const TileOperand& a, std::int64_t k) {
+inline bool unit_needs_no_packing(const TileOperand& a, std::int64_t k) {
   return a.k_stride == 1 && k % kUnitDepth == 0;
 }
 inline std::size_t unit_packed_a_bytes(std::int64_t m, std::int64_t k) {
@@ -266,7 +266,7 @@ void unit_product(const TileArguments& t) {
 
 template <class Unit>
 constexpr TileProduct unit_tile_product(std::string_view name) {
-  return {unit_product<Unit>,  unit_pack_a,        unit_takes_as_it_is,
+  return {unit_product<Unit>,  unit_pack_a,        unit_needs_no_packing,
           unit_packed_a_bytes, unit_scratch_bytes, kUnitRows,
           kUnitColumns,        kUnitDivision,      name};
 }

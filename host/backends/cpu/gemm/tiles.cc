@@ -68,7 +68,7 @@ class TiledGemm final : public Gemm {
     a_ = {nullptr, s.a_transposed ? 1 : s.lda, s.a_transposed ? s.lda : 1};
     b_ = {nullptr, s.b_transposed ? s.ldb : 1, s.b_transposed ? 1 : s.ldb};
     for (std::int64_t block : {std::int64_t{0}, blocks_.count - 1})
-      if (!takes_as_it_is(block))
+      if (!needs_no_packing(block))
         packed_bytes_ = std::max(packed_bytes_,
                                  aligned(product_.packed_a_bytes(rows_, blocks_.depth_of(block))));
     sums_bytes_ = sums_bytes(product_, part_rows_ * parts_, task_columns_ * tasks_, blocks_);
@@ -97,7 +97,7 @@ class TiledGemm final : public Gemm {
     whole.bf16_out = spec_.out == DType::bf16;
     whole.bf16_bias = spec_.bias == DType::bf16;
     whole.accumulate = spec_.accumulate;
-    whole.past_caches = goes_past_caches(c);
+    whole.streams = uses_streaming_stores(c);
     if (!spec_.bias) whole.bias = nullptr;
     for (std::int64_t row = 0; row < spec_.m; row += rows_) {
       const TileArguments rows = part(whole, row, std::min(rows_, spec_.m - row), 0, spec_.n);
@@ -129,12 +129,12 @@ class TiledGemm final : public Gemm {
                                     product_.division.max_panels);
   }
 
-  bool takes_as_it_is(std::int64_t block) const {
-    return !product_.division.packs_a && product_.takes_as_it_is(a_, blocks_.depth_of(block));
+  bool needs_no_packing(std::int64_t block) const {
+    return !product_.division.packs_a && product_.needs_no_packing(a_, blocks_.depth_of(block));
   }
 
   // True if C is stored past the caches: else each line is read before it is written.
-  bool goes_past_caches(const void* c) const {
+  bool uses_streaming_stores(const void* c) const {
     constexpr std::int64_t kMinBytes = std::int64_t{1} << 20, kLine = 64;
     const auto is_aligned = [](std::int64_t bytes) { return bytes % kLine == 0; };
     return spec_.is_read_late && spec_.out == DType::f32 && !spec_.accumulate &&
@@ -168,7 +168,7 @@ class TiledGemm final : public Gemm {
                  std::byte* workspace) const {
     auto* sums = reinterpret_cast<float*>(workspace + packed_bytes_);
     std::byte* scratch = workspace + packed_bytes_ + sums_bytes_;
-    const bool is_packed = !takes_as_it_is(index);
+    const bool is_packed = !needs_no_packing(index);
     if (is_packed) pack_a(block, workspace);
     // One thread computes neighbouring panels: while one is multiplied, the next is fetched.
     parallel_tasks(divide_up(block.m, part_rows_) * tasks_, [&](std::int64_t task, int thread) {
@@ -230,7 +230,7 @@ void TileMultiplier::multiply(TileArguments whole, std::byte* scratch) const {
   for (std::int64_t block = 0; block < blocks.count; ++block) {
     TileArguments t =
         part_of(whole, in_, blocks, block, reinterpret_cast<float*>(scratch + packed_bytes_));
-    if (!product_.takes_as_it_is(t.a, t.k)) {
+    if (!product_.needs_no_packing(t.a, t.k)) {
       product_.pack_a(t.a, t.m, t.k, scratch);
       t.packed_a = scratch;
     }

@@ -46,7 +46,7 @@ struct TileArguments {
   void* c;
   std::int64_t ldc;
   bool bf16_out, bf16_bias, accumulate;
-  bool past_caches;  // C is not read soon; it is f32, and its rows are aligned to 64 bytes
+  bool streams;  // C is stored past the caches; it is f32, and its rows are aligned to 64 bytes
   // Number of columns of B after these that the next call will read.
   std::int64_t following_columns;
   // Sums between one block of k and the next, num_sums(m, n) of them. Null: there is one block.
@@ -72,7 +72,7 @@ struct TileProduct {
   // multiple of kPackedRows, begin after packed_a_bytes(i, k).
   void (*pack_a)(const TileOperand& a, std::int64_t m, std::int64_t k, void* packed) = nullptr;
   // True if multiply() can read such an A, aligned to four bytes, without packing.
-  bool (*takes_as_it_is)(const TileOperand& a, std::int64_t k) = nullptr;
+  bool (*needs_no_packing)(const TileOperand& a, std::int64_t k) = nullptr;
   std::size_t (*packed_a_bytes)(std::int64_t m, std::int64_t k) = nullptr;
   std::size_t (*scratch_bytes)(std::int64_t k) = nullptr;
   std::int64_t panel_rows = 0, panel_columns = 0;  // that are multiplied at once
