@@ -65,7 +65,7 @@ def arguments():
                         help="implementation of attention in transformers (default eager)")
     parser.add_argument("--whole-up-to", type=int, default=65536, metavar="N",
                         help="a gradient of more elements becomes 128 samples and a norm (default 65536)")
-    parser.add_argument("--no-packed", action="store_true", help="leave out rows of several documents")
+    parser.add_argument("--no-packed", action="store_true", help="omit rows of several documents")
     parser.add_argument("--what", default="", help="a line about the case, for golden.json")
     parser.add_argument("--trust-remote-code", action="store_true", help="run code of the model directory")
     return parser.parse_args()
@@ -122,6 +122,14 @@ def write_random_model(args):
                 shutil.move(os.path.join(folder, name), args.out)
 
 
+def copy_code(args):
+    """Copies the Python files of a model directory to OUT, if they may be run: config.json names them."""
+    if args.trust_remote_code and os.path.isdir(args.model):
+        for name in os.listdir(args.model):
+            if name.endswith(".py"):
+                shutil.copy(os.path.join(args.model, name), args.out)
+
+
 def weight_files(path):
     if not os.path.isdir(path):
         return []
@@ -131,6 +139,7 @@ def weight_files(path):
 
 def write_model(args):
     """Writes config.json and weights to OUT."""
+    copy_code(args)
     files = weight_files(args.model)
     if not files:
         return write_random_model(args)

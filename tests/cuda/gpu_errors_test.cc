@@ -177,7 +177,10 @@ TEST(GpuErrors, AGpuThatHangsCanBeClosed) {
   static_cast<cuda::CudaContext&>(gpu->context()).set_patience(std::chrono::milliseconds(500));
   cuda::emulation::fail_later(FaultPlace::hang, 0);
   launch_on(*gpu, {});
+  const auto begin = std::chrono::steady_clock::now();
   gpu.reset();
+  // As long as a wait for a hung GPU, which is also the proof that it hung.
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(500));
   cuda::emulation::reset_gpu();
 }
 
