@@ -193,7 +193,7 @@ void check_requirements(const RunConfig& c, Problems& problems) {
     if (!unmet->values.empty())
       what = fmt::format("requires {} = {}, got {}", unmet->key, join_choices(unmet->values),
                          to_toml(c.values.find(unmet->key)->value));
-    problems.add({entry.origin.text, fmt::format("'{}' {}", entry.key, what), {"leave it out"}});
+    problems.add({entry.origin.text, fmt::format("'{}' {}", entry.key, what), {"remove it"}});
   }
 }
 
@@ -220,7 +220,7 @@ void check_in_backward(const RunConfig& c, Problems& problems) {
                     fmt::format("'optimizer.in_backward' updates a layer before the gradients of "
                                 "other layers exist, but {}",
                                 what),
-                    {fmt::format("use {}, or leave optimizer.in_backward out", instead)}});
+                    {fmt::format("use {}, or remove optimizer.in_backward", instead)}});
   };
   refuse(c.train.clip_norm > 0 && !c.train.clip_each,
          "'train.clip_norm' needs the norm of all gradients",
@@ -242,7 +242,7 @@ void check_preference(const RunConfig& c, Problems& problems) {
     if (used)
       problems.add({c.values.where(key),
                     fmt::format("'{}' has no effect on preferences", key),
-                    {"leave it out"}});
+                    {"remove it"}});
 }
 
 void check_distillation(const RunConfig& c, Problems& problems) {
@@ -276,7 +276,7 @@ void check_across_keys(const RunConfig& c, const std::string& where) {
   if (c.lora.rank > 0 && values.number("lora.alpha") == 0)
     problems.add({values.where("lora.alpha"),
                   "'lora.alpha' must be greater than 0, got 0",
-                  {"leave it out for lora.rank"}});
+                  {"remove it for lora.rank"}});
   if (c.data.train.empty())
     problems.add(
         {values.where("data.train"), "'data.train' must name at least one file, got []", {}});

@@ -105,9 +105,9 @@ void check_blocks_are_used(const FamilySubject& subject) {
     const std::string folder = models_folder(subject.plugin().file()).filename().string();
     if (predictions.contains(block.id))
       fail(
-          "block '{}' predicts further tokens and is in no small model, so it is not "
-          "checked; describe a model with {} = 1 in {}/NAME.toml, or leave prediction out (in the "
-          "SDK .mtp_inputs = MtpInputs::none)",
+          "block '{}' predicts further tokens and is in no small model, so it is not checked; "
+          "describe a model with {} = 1 in {}/NAME.toml, or no prediction (in the SDK .mtp_inputs "
+          "= MtpInputs::none)",
           block.name, config::kPredictionLayers, folder);
     if (block.name == kBlockOfPrediction && predictions.empty() && predicts(subject)) continue;
     fail(

@@ -29,7 +29,7 @@ void check_state_storage(const Graph& graph, const Backend& backend) {
       throw UserError(ExitCode::usage,
                       {fmt::format("device '{}'", backend.name()),
                        fmt::format("cannot write keys and values as {}", to_string(state)),
-                       {"leave out --kv-dtype and model.kv_dtype"}});
+                       {"remove --kv-dtype and model.kv_dtype"}});
   }
 }
 

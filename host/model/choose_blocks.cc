@@ -142,7 +142,7 @@ class Chooser {
           ExitCode::usage,
           {kTargetBits,
            fmt::format("has no effect: no matrix gets {}", what_.format),
-           {"leave it out, or check the rules, and warnings about matrices that stay plain"}});
+           {"remove it, or check the rules, and warnings about matrices that stay plain"}});
     weights::check_budget(model_, out_.storages, *method_.target_bits, kTargetBits);
   }
 
@@ -154,7 +154,7 @@ class Chooser {
                     {kCalibrate,
                      "has no effect: no matrix gets an int4 format or mxfp4, and only these are "
                      "rounded with error feedback",
-                     {"leave it out, use --format int4, or check the rules, and warnings about "
+                     {"remove it, use --format int4, or check the rules, and warnings about "
                       "matrices that stay plain"}});
   }
 
@@ -230,8 +230,8 @@ class Chooser {
                     {files_->path(),
                      fmt::format("the inputs of '{}' are not finite for {}", parameter(i).name,
                                  method_.calibrate),
-                     {"the checkpoint is damaged or training diverged; use another one, or leave "
-                      "out --calibrate"}});
+                     {"the checkpoint is damaged or training diverged; use another one, or remove "
+                      "--calibrate"}});
   }
 
   void use(const InputMoments& moments) {

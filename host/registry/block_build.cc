@@ -238,7 +238,7 @@ lamina_state_t BlockBuild::state(const lamina_state_desc_t* from) {
   if (!has_slots && (out.window > 0 || out.chunk > 0 || out.stride > 1))
     abi::refuse(
         "{} has window {}, chunk {} and stride {}, but a state of kind {} has the same size for "
-        "any number of tokens; leave them out",
+        "any number of tokens; remove them",
         what, out.window, out.chunk, out.stride, ops::to_string(out.kind));
   out.dtype = abi::dtype(given.dtype, what);
   out.quantize = !(given.flags & LAMINA_STATE_FLAG_NO_QUANTIZE);

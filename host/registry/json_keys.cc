@@ -356,8 +356,8 @@ std::vector<std::string> training_differences(const std::vector<ModelKey>& keys,
   }
   if (const config::Entry* range = idle_range(keys, values))
     out.push_back(fmt::format(
-        "{}: 'model.{}' has no effect, because 'model.{}' is \"{}\"; leave it out",
-        range->origin.text, kInitializerRange, config::kInitializer, config::kInitializerMaxtext));
+        "{}: 'model.{}' has no effect, because 'model.{}' is \"{}\"; remove it", range->origin.text,
+        kInitializerRange, config::kInitializer, config::kInitializerMaxtext));
   return out;
 }
 

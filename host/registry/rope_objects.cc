@@ -72,7 +72,7 @@ void check_rope_objects(const config::Raw& raw, config::Problems& problems) {
         factor && is_zero(factor->value))
       problems.add({factor->origin.text,
                     fmt::format("'{}' is 0; it must be greater than 0", shown(factor->key)),
-                    {"leave it out to derive it from the other keys"}});
+                    {"remove it to derive it from the other keys"}});
     const config::RawEntry* kind = kind_in(raw, prefix);
     const auto* text = kind ? kind->value.get_if<std::string>() : nullptr;
     if (!kind)
@@ -80,7 +80,7 @@ void check_rope_objects(const config::Raw& raw, config::Problems& problems) {
         if (const auto* null = find(raw.nulls, prefix + name))
           problems.add({null->origin.text,
                         fmt::format("'{}' is null; expected a kind of scaling", shown(null->key)),
-                        {"without scaling, leave it out or write \"default\""}});
+                        {"without scaling, remove it or write \"default\""}});
     if (!text) continue;
     for (const std::string_view name : required_by(*text))
       if (!has(prefix, name))
@@ -109,7 +109,7 @@ void check_scaling_has_kind(const std::vector<ModelKey>& keys, const config::Tab
          fmt::format(
              "'model.{}' has no effect, because 'model.rope_scaling.rope_type' is \"default\"",
              key),
-         {"set the kind of scaling, eg: \"linear\", or leave it out"}});
+         {"set the kind of scaling, eg: \"linear\", or remove it"}});
   }
 }
 

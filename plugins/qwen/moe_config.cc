@@ -22,7 +22,7 @@ void sparse_keys(Schema<SparseConfig>& key, const StandardDefaults& defaults, bo
   moe_keys(key, {.experts_aliases = {"num_local_experts"}, .experts = 128, .per_token = 8});
   key("moe_intermediate_size", &SparseConfig::moe_intermediate_size,
       {.fallback = 768, .min = 1, .doc = "width F of an expert"});
-  // The value is true in published models that may leave it out; their GGUF files lack the key.
+  // The value is true in published models that may omit it; their GGUF files lack the key.
   const std::vector<std::string_view> said_by =
       norm_topk_prob ? std::vector<std::string_view>{}
                      : std::vector<std::string_view>{LAMINA_GGUF_KEY};

@@ -144,12 +144,11 @@ TEST(QuantizeCalibrated, MistakesAreRefused) {
   EXPECT_THAT(refusal({"--format", "int4", "--calibrate", folder.write("short.txt", "")}, 5),
               HasSubstr("short.txt"));
   for (const char* format : {"int8", "fp8"})
-    EXPECT_THAT(
-        refusal({"--format", format, "--calibrate", kText}, 2),
-        EndsWith("error: --calibrate: has no effect: no matrix gets an int4 format or "
-                 "mxfp4, and only these are rounded with error feedback\n"
-                 "  leave it out, use --format int4, or check the rules, and warnings about "
-                 "matrices that stay plain\n"));
+    EXPECT_THAT(refusal({"--format", format, "--calibrate", kText}, 2),
+                EndsWith("error: --calibrate: has no effect: no matrix gets an int4 format or "
+                         "mxfp4, and only these are rounded with error feedback\n"
+                         "  remove it, use --format int4, or check the rules, and warnings about "
+                         "matrices that stay plain\n"));
 }
 
 // The text does not exist: errors of the formats come before it is read.
@@ -177,10 +176,9 @@ TEST(TargetBits, NeedAMatrixThatMayGetThem) {
                                                        "--quantize-rule", "layers.*.weight=int8"});
   EXPECT_EQ(result.code, 2) << result.err;
   EXPECT_FALSE(std::filesystem::exists(folder / "q"));
-  EXPECT_THAT(result.err,
-              EndsWith("error: --target-bits: has no effect: no matrix gets int4\n"
-                       "  leave it out, or check the rules, and warnings about matrices "
-                       "that stay plain\n"));
+  EXPECT_THAT(result.err, EndsWith("error: --target-bits: has no effect: no matrix gets int4\n"
+                                   "  remove it, or check the rules, and warnings about matrices "
+                                   "that stay plain\n"));
 }
 
 TEST(TargetBits, AreKeptAndLowerTheDivergence) {

@@ -40,7 +40,7 @@ TEST(AttentionCap, EqualsTheCapOfGemma2) {
   EXPECT_EQ(forward(ours, weights.pointers(), rows), forward(own, weights.pointers(), rows));
   EXPECT_ERROR_SAYS(open_changed(model, kCap), ExitCode::usage,
                     "model.attn_logits_soft_cap: the attention of this model already has a soft "
-                    "cap\n  leave it out");
+                    "cap\n  remove it");
 }
 
 }  // namespace

@@ -180,7 +180,7 @@ TEST(AttentionKinds, WorkInEveryFamilyWithKeysOfHeads) {
                                      ::testing::HasSubstr("reads the keys of another"),
                                      ::testing::HasSubstr("already has a mask"),
                                      ::testing::HasSubstr("the chunk of its token alone"),
-                                     ::testing::HasSubstr("leave out the keys")));
+                                     ::testing::HasSubstr("remove the keys")));
       }
     }
 }

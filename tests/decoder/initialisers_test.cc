@@ -186,7 +186,7 @@ TEST(Initialisers, AScaleWithoutThemIsRefused) {
                                      "dense_init_scale = 0.5\n"),
                     ExitCode::usage,
                     "'model.dense_init_scale' is 0.5, but 'initializer' is not \"maxtext\"\n"
-                    "  leave it out");
+                    "  remove it");
 }
 
 }  // namespace

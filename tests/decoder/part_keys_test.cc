@@ -270,7 +270,7 @@ TEST(PartKeys, WorkInEveryFamilyThatCanHaveThem) {
                                      ::testing::HasSubstr("does more, eg: it clamps them"),
                                      ::testing::HasSubstr("come from no matrix"),
                                      ::testing::HasSubstr("already has sinks"),
-                                     ::testing::HasSubstr("leave out the keys")));
+                                     ::testing::HasSubstr("remove the keys")));
       }
     }
   }
@@ -282,14 +282,14 @@ TEST(PartKeys, WhereTheyCannotBeIsRefused) {
   EXPECT_ERROR_SAYS(open_description(dense_description("llama2", "qk_norm_with_scale = false\n")),
                     ExitCode::usage,
                     "model.qk_norm_with_scale: queries of a layer of this model have no norm\n"
-                    "  leave it out");
+                    "  remove it");
   for (const char* without : {"", "use_v_norm = false\n"})
     EXPECT_ERROR_SAYS(
         open_description(
             dense_description("llama2", std::string("qkv_norm_eps = 0.5\n") + without)),
         ExitCode::usage,
         "'model.qkv_norm_eps' is 0.5, but no layer of this model has norms of queries, keys or "
-        "values\n  leave it out");
+        "values\n  remove it");
   for (const char* with : {"use_qk_norm = true\n", "use_v_norm = true\n"})
     open_description(dense_description("llama2", std::string("qkv_norm_eps = 0.5\n") + with));
   EXPECT_ERROR_SAYS(

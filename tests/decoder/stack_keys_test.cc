@@ -156,7 +156,7 @@ TEST(StackKeys, KeysWithoutEffectAreRefused) {
                     ExitCode::usage,
                     "'model.rope_scaling.factor' has no effect, because "
                     "'model.rope_scaling.rope_type' is \"default\"\n"
-                    "  set the kind of scaling, eg: \"linear\", or leave it out");
+                    "  set the kind of scaling, eg: \"linear\", or remove it");
   const TempDir folder;
   const std::string file =
       folder.write("m.toml", described("llama2", "rope_scaling.rope_type = \"default\"\n"));
@@ -168,7 +168,7 @@ TEST(StackKeys, KeysWithoutEffectAreRefused) {
   EXPECT_ERROR_SAYS(open_description(described("qwen3", "normalize_embedding_logits = true\n")),
                     ExitCode::usage,
                     "'model.normalize_embedding_logits' is true, but the head is a separate "
-                    "matrix: 'tie_word_embeddings' is false\n  leave it out");
+                    "matrix: 'tie_word_embeddings' is false\n  remove it");
   EXPECT_ERROR_SAYS(open_description(described("qwen3", "mtp_loss_weight = 0.3\n")),
                     ExitCode::usage,
                     "'model.mtp_loss_weight' has no effect, because 'num_nextn_predict_layers' is "

@@ -73,7 +73,7 @@ TEST(DenseFamilyErrors, Positions) {
             2,
             {"'model.trainable_position_size' is 64, but this model already has "
              "learned positions",
-             "leave it out"}});
+             "remove it"}});
   w.expect({as("llama2", {"trainable_position_size=8"}),
             2,
             {"data.sequence_length: is 24; the model has learned positions for 8 tokens"}});

@@ -66,7 +66,7 @@ TEST(FinetuningErrors, FreshNamesMissingParameters) {
            {{"train", "run.toml", "--set", "train.fresh=[\"embed.weight\"]"},
             2,
             {"train.fresh: 'embed.weight' names no tensor that ", "model lacks",
-             "model has every tensor of the model; leave it out"}},
+             "model has every tensor of the model; remove it"}},
            {{"train", "run.toml", "--set", grown, "--set", "train.fresh=[\"embd.weight\"]"},
             4,
             {"lacks 1 tensor of the model", "'embed.weight': 11 of its 160 rows",

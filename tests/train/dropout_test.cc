@@ -189,7 +189,7 @@ TEST(LayerDropout, WhereItCannotBeIsRefused) {
   };
   EXPECT_ERROR_SAYS(with("llama2", "intermediate_size = 36\nlayer_dropout = \"update\"\n"),
                     ExitCode::usage,
-                    "'model.layer_dropout' is \"update\", but 'dropout_rate' is 0\n  leave it out");
+                    "'model.layer_dropout' is \"update\", but 'dropout_rate' is 0\n  remove it");
   EXPECT_ERROR_SAYS(
       with("gpt3", "layer_dropout = \"none\"\n"), ExitCode::usage,
       "'model.layer_dropout' is \"none\", but the 'dropout_rate' of this model is its "

@@ -60,7 +60,7 @@ TEST(MissingPredictions, BeginNoRunUnlessTheyAreNamed) {
   EXPECT_ERROR_SAYS(RunOfFile{file}, ExitCode::checkpoint, "train.from: " + from + " lacks ")
   EXPECT_ERROR_SAYS(RunOfFile{file}, ExitCode::checkpoint, "'mtp.0.")
   EXPECT_ERROR_SAYS(RunOfFile{file}, ExitCode::checkpoint,
-                    "model.num_nextn_predict_layers = 0 leaves its prediction layers out; or name "
+                    "model.num_nextn_predict_layers = 0 omits its prediction layers; or name "
                     "them in train.fresh, to start fresh")
 }
 

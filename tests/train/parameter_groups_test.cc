@@ -257,13 +257,13 @@ TEST(ParameterGroups, ThatHaveNoEffectAreRefused) {
                     "role");
   EXPECT_USER_ERROR(set({{.match = "*", .frozen = true, .lr_scale = 2.0}}), 2,
                     "optimizer.groups: group 0, {match = \"*\"}, is frozen, so its other keys "
-                    "have no effect; leave them out");
+                    "have no effect; remove them");
   EXPECT_USER_ERROR(set({{.match = "norm.weight", .split_rows = {15, 15}}}), 2,
                     "optimizer.groups: group 0, {match = \"norm.weight\"}, splits the 0 rows of "
                     "'norm.weight' into 15 + 15\n  the numbers must have the sum of the rows");
   EXPECT_USER_ERROR(set({frozen("*")}), 2,
                     "optimizer.groups: every parameter is frozen, so there is nothing to learn\n"
-                    "  leave some out, eg: a narrower match");
+                    "  freeze fewer, eg: by a narrower match");
 }
 
 }  // namespace

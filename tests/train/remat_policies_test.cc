@@ -35,7 +35,7 @@ TEST(RematPolicy, ValuesThatThisBuildCannotHaveAreSaid) {
                     "  use 'minimal'");
   EXPECT_USER_ERROR(find_remat_policy("custom", {{"iteration_input", "device"}}), ExitCode::usage,
                     "train.remat_tags.iteration_input: no value of this build has the tag "
-                    "'iteration_input': there are no pipeline stages\n  leave it out");
+                    "'iteration_input': there are no pipeline stages\n  remove it");
 }
 
 TEST(RematPolicy, ContextIsTheOutputOfAttentionToo) {
@@ -88,7 +88,7 @@ TEST(RematPolicy, WrongTagsAreAnswered) {
   EXPECT_USER_ERROR(find_remat_policy("custom", {{"decoder_layer_input", "remat"}}),
                     ExitCode::usage,
                     "train.remat_tags.decoder_layer_input: the input of a layer is always kept\n"
-                    "  leave it out, or say \"device\"");
+                    "  remove it, or say \"device\"");
 }
 
 TEST(RematPolicy, TagsAndCustomNeedEachOther) {
@@ -97,7 +97,7 @@ TEST(RematPolicy, TagsAndCustomNeedEachOther) {
                     "  eg: query_proj = \"device\"; or use a named policy, eg \"minimal\"");
   EXPECT_USER_ERROR(find_remat_policy("full", {{"context", "device"}}), ExitCode::usage,
                     "train.remat_tags.context: tags are for train.remat = \"custom\", which is "
-                    "\"full\"\n  say train.remat = \"custom\", or leave [train.remat_tags] out");
+                    "\"full\"\n  say train.remat = \"custom\", or remove [train.remat_tags]");
 }
 
 }  // namespace

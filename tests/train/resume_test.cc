@@ -363,7 +363,7 @@ TEST(Training, LazyUpdatesWantATableThatIsOnlyLookedUp) {
                     run.file() +
                         ":22: optimizer.lazy_embeddings: this model has no lookup-only table, so "
                         "it would have no effect\n"
-                        "  leave it out; a tied token table is read whole by the head");
+                        "  remove it; a tied token table is read whole by the head");
 }
 
 TEST(Training, OtherDataIsNotResumedOn) {

@@ -436,15 +436,15 @@ TEST(UpdateRules, KeysThatTheRuleDoesNotReadAreRefused) {
   EXPECT_USER_ERROR(load("momentum = 0.9"), 2,
                     "run.toml:5: 'optimizer.momentum' requires optimizer.name = \"muon\" or "
                     "\"sgd\", got \"adamw\"\n"
-                    "  leave it out");
+                    "  remove it");
   EXPECT_USER_ERROR(load("name = \"sgd\"\nbeta1 = 0.5"), 2,
                     "run.toml:6: 'optimizer.beta1' requires optimizer.name = \"adamw\", \"muon\" "
                     "or \"lion\", got \"sgd\"\n"
-                    "  leave it out");
+                    "  remove it");
   EXPECT_ERROR_SAYS(load("newton_schulz_steps = 8"), 2,
                     "'optimizer.newton_schulz_steps' requires optimizer.name = \"muon\", got "
                     "\"adamw\"\n"
-                    "  leave it out");
+                    "  remove it");
   EXPECT_ERROR_SAYS(load("name = \"sgd\"\nnewton_schulz_stable_steps = 2"), 2,
                     "'optimizer.newton_schulz_stable_steps' requires optimizer.name = \"muon\"");
   // The default is a value that is given, too.
@@ -470,16 +470,16 @@ TEST(UpdateRules, InBackwardIsRefusedIfAllGradientsAreNeeded) {
   EXPECT_USER_ERROR(load("clip_norm = 0.5"), 2,
                     where +
                         "'train.clip_norm' needs the norm of all gradients\n"
-                        "  use train.clip_norm = 0, or train.clip_each = true, or leave "
-                        "optimizer.in_backward out");
+                        "  use train.clip_norm = 0, or train.clip_each = true, or remove "
+                        "optimizer.in_backward");
   EXPECT_USER_ERROR(load("clip_norm = 0\nbatch_size = 4\nmicrobatch_size = 2"), 2,
                     where +
                         "gradients of several microbatches are accumulated first\n"
-                        "  use train.microbatch_size = 4, or leave optimizer.in_backward out");
+                        "  use train.microbatch_size = 4, or remove optimizer.in_backward");
   EXPECT_USER_ERROR(load("clip_norm = 0\nskip_spikes = 3"), 2,
                     where +
                         "'train.skip_spikes' needs the norm of all gradients\n"
-                        "  use train.skip_spikes = 0, or leave optimizer.in_backward out");
+                        "  use train.skip_spikes = 0, or remove optimizer.in_backward");
 }
 
 }  // namespace

@@ -105,7 +105,7 @@ std::optional<Engram> read_engram(const registry::ModelConfig& config,
   check_layers(config, integers(config, config::kEngramLayers));
   if (!compress)
     refuse(config, config::kEngramLayers,
-           {"give a directory that has a tokenizer beside the model, or leave Engram out"},
+           {"give a directory that has a tokenizer beside the model, or remove the Engram layers"},
            "n-grams are hashed from the tokenizer's tokens, and there is no tokenizer");
   CompressedTokens tokens = compress(config.vocab_size());
   if (!tokens.pad)

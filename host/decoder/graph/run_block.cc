@@ -195,7 +195,7 @@ void BlockRunner::add_query_keys(const BlockGraph& block, const BlockPlacement& 
     throw UserError(ExitCode::usage, {"optimizer.qk_clip",
                                       fmt::format("layers {} and {} share their matrices",
                                                   *place.params_of, place.layers[0]),
-                                      {"leave it out"}});
+                                      {"remove it"}});
   if (const auto& made = block.query_key)
     for (std::size_t i = 0; i < place.layers.size(); ++i) {
       const auto find = [&](const std::string& name) {

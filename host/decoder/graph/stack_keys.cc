@@ -18,7 +18,7 @@ void refuse_key(const config::Entry& entry, std::string_view why) {
   throw UserError(ExitCode::usage, {entry.origin.text,
                                     fmt::format("'model.{}' is {}, but {}", entry.key,
                                                 config::to_toml(entry.value), why),
-                                    {"leave it out"}});
+                                    {"remove it"}});
 }
 
 namespace {

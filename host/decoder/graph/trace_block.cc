@@ -113,7 +113,7 @@ class Finish {
         throw UserError(ExitCode::usage,
                         {"model",
                          "a block reads a matrix or norm a second time that a key leaves out",
-                         {"leave out the keys for norms, shared values and activations"}});
+                         {"remove the keys for norms, shared values and activations"}});
   }
 
   // Returns the graph, with the streams of draws.

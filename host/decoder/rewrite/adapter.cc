@@ -114,7 +114,7 @@ class Adapters {
       refuse_option("lora.use_dora",
                     fmt::format("'{}' is of experts, whose adapters have no magnitudes here",
                                 matrix.desc.name),
-                    "leave it out, or name other matrices in lora.target_modules");
+                    "remove it, or name other matrices in lora.target_modules");
     add_params(matrix);
     const Tensor y = r_.graph().add_node_like(node, inputs).front();
     const Tensor offsets = inputs[in::kOffsets];

@@ -124,7 +124,7 @@ void Rewriter::refuse_in_scope() const {
                 fmt::format("queries, keys, values and feed-forwards in {} of this model stay "
                             "unchanged: keys that change them cannot be combined with it",
                             in_region() ? "a region over time" : "a custom op"),
-                "leave out the keys for norms, shared values and activations");
+                "remove the keys for norms, shared values and activations");
 }
 
 }  // namespace lamina::decoder

@@ -26,7 +26,7 @@ std::string_view module_of(std::string_view parameter);
 
 // UserError (exit 2): the key cannot be combined with the block.
 [[noreturn]] void refuse_option(std::string key, std::string what,
-                                std::string advice = "leave it out");
+                                std::string advice = "remove it");
 
 class Rewriter {
  public:

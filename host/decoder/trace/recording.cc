@@ -76,7 +76,7 @@ Tensor add_param(BlockGraph& block, const registry::ParamDesc& desc, const Trace
                           [&](const BlockGraph::Param& p) { return p.desc.name == desc.name; }))
     throw UserError(ExitCode::usage, {fmt::format("parameter '{}'", desc.name),
                                       "is added by a [model] key and declared by the block, too",
-                                      {"leave the key out"}});
+                                      {"remove the key"}});
   const Parameter parameter{desc.name, 0, 0, desc};
   const Tensor input =
       block.graph.add_input(desc.name, {parameter.used_dtype(phase.dtype), desc.shape, {}});

@@ -97,7 +97,7 @@ void add_tag(RematPolicy& policy, const std::string& tag, const std::string& res
   };
   if (const Absent* absent = find_absent(tag))
     refuse(fmt::format("no value of this build has the tag '{}': {}", tag, absent->reason),
-           "leave it out");
+           "remove it");
   const std::span<const std::string_view> known = registry::tag_names();
   if (std::ranges::find(known, tag) == known.end())
     refuse(fmt::format("unknown tag '{}'", tag), nearest_or_all(tag, {known.begin(), known.end()}));
@@ -108,7 +108,7 @@ void add_tag(RematPolicy& policy, const std::string& tag, const std::string& res
   } else if (residency != "remat") {
     refuse(fmt::format("unknown place '{}'", residency), "use device, offload or remat");
   } else if (tag == registry::kLayerInputTag) {
-    refuse("the input of a layer is always kept", "leave it out, or say \"device\"");
+    refuse("the input of a layer is always kept", "remove it, or say \"device\"");
   }
 }
 
@@ -152,7 +152,7 @@ RematPolicy find_remat_policy(std::string_view name, const RematTags& tags,
     if (!tags.empty())
       refuse_key(place, kTagsKey + tags.begin()->first,
                  fmt::format("tags are for train.remat = \"custom\", which is \"{}\"", name),
-                 "say train.remat = \"custom\", or leave [train.remat_tags] out");
+                 "say train.remat = \"custom\", or remove [train.remat_tags]");
     return policy;
   }
   if (tags.empty())

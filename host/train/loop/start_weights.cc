@@ -60,7 +60,7 @@ class Fresh {
       if (const std::string near = nearest_name(patterns_[i], names); !near.empty())
         notes.push_back(fmt::format("did you mean '{}'?", near));
       else if (lacking_.empty())
-        notes.push_back(fmt::format("{} has every tensor of the model; leave it out", directory));
+        notes.push_back(fmt::format("{} has every tensor of the model; remove it", directory));
       else
         notes.push_back(fmt::format("it lacks '{}'", lacking_.front()));
       throw UserError(ExitCode::usage,
@@ -177,7 +177,7 @@ StartWeights::StartWeights(const decoder::Model& model, const decoder::Model& so
            fmt::format("{} lacks {} tensor{} of the model", directory, lacking.size(),
                        lacking.size() == 1 ? "" : "s"),
            lacking,
-           lacks_predictions ? fmt::format("model.{} = 0 leaves its prediction layers out; or name "
+           lacks_predictions ? fmt::format("model.{} = 0 omits its prediction layers; or name "
                                            "them in train.fresh, to start fresh",
                                            config::kPredictionLayers)
                              : "name in train.fresh those that are to start fresh");

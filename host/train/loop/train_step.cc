@@ -115,10 +115,10 @@ void check_effects(const config::OptimizerSection& optimizer, const decoder::Mod
   if (optimizer.lazy_embeddings && !lists.any())
     refuse("optimizer.lazy_embeddings",
            "this model has no lookup-only table, so it would have no effect",
-           "leave it out; a tied token table is read whole by the head");
+           "remove it; a tied token table is read whole by the head");
   if (optimizer.qk_clip > 0 && graph.query_keys.empty())
     refuse("optimizer.qk_clip", "is for latent attention, which this model does not have",
-           "leave it out");
+           "remove it");
 }
 
 TrainStep::TrainStep(const decoder::Model& model, TrainState& state,

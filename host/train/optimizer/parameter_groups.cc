@@ -39,7 +39,7 @@ std::string own_problem(const ParameterGroup& group) {
   if (!group.frozen && !learns)
     return "says nothing about its parameters; give frozen, lr_scale, multiplier or weight_decay";
   if (group.frozen.value_or(false) && learns)
-    return "is frozen, so its other keys have no effect; leave them out";
+    return "is frozen, so its other keys have no effect; remove them";
   return "";
 }
 
@@ -122,7 +122,7 @@ void set_learning(decoder::Model& model, const config::OptimizerSection& config,
   if (!any)
     throw UserError(ExitCode::usage, {place ? place(kGroups) : std::string(kGroups),
                                       "every parameter is frozen, so there is nothing to learn",
-                                      {"leave some out, eg: a narrower match"}});
+                                      {"freeze fewer, eg: by a narrower match"}});
   model.set_learning(learning);
 }
 

@@ -48,7 +48,7 @@ class DistillationTask final : public Task {
                       {teacher_place_,
                        fmt::format("has nothing to teach family '{}', which has no loss of tokens",
                                    model.family().name()),
-                       {"leave [distillation] out"}});
+                       {"remove [distillation]"}});
     if (section_.top_k > model.vocab_size())
       throw UserError(ExitCode::usage, {top_k_place_,
                                         fmt::format("is {}; the vocabulary has {} tokens",
