@@ -104,6 +104,19 @@ std::string description_at(const std::filesystem::path& path) {
   return (std::filesystem::is_directory(path, failure) ? path / "config.json" : path).string();
 }
 
+// The family of a run file must be that of the model file it names; --set may replace it.
+void check_family(const Table& run, const Table& model_file) {
+  const Entry* given = run.find("family");
+  if (!given || given->origin.kind != Origin::Kind::run_file || !model_file.has("family")) return;
+  const std::string family = model_file.string("family");
+  if (given->value != Value(family))
+    throw UserError(ExitCode::usage,
+                    {given->origin.text,
+                     fmt::format("'family' is {}, but the model of {} is of family \"{}\"",
+                                 to_toml(given->value), model_file.where("family"), family),
+                     {"remove it, or name a model file of that family"}});
+}
+
 // Builds the model from a referenced file, overridden by `own`, the [model] entries of a run file.
 ModelSource make_model(const std::string& path, const std::string& path_origin,
                        const std::string& where, const Table& top, Raw own) {
@@ -113,6 +126,7 @@ ModelSource make_model(const std::string& path, const std::string& path_origin,
     model.raw = std::move(resolved.rest);
     if (resolved.values.has("family")) model.family = resolved.values.string("family");
     model.where = description_at(path);
+    check_family(top, resolved.values);
   }
   model.raw.append(std::move(own));
   if (top.has("family")) model.family = top.string("family");
