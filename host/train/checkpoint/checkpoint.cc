@@ -19,6 +19,7 @@
 #include "train/loop/non_finite.h"
 #include "train/loop/run_directory.h"
 #include "train/loop/train_step.h"
+#include "weights/match/tensor_map.h"
 #include "weights/publish/peft.h"
 #include "weights/weights.h"
 
@@ -202,6 +203,15 @@ void read_tensors(const io::WeightFiles& files, const io::PartReader& reader,
   });
 }
 
+// The parameters of a plugin may have changed since it trained the weights.
+void check_names(const io::WeightFiles& files, const Kind& weights) {
+  std::vector<std::string> lacking;
+  for (std::size_t i = 0; i < weights.specs.size(); ++i)
+    if (weights.data[i] && !files.contains(weights.specs[i].name))
+      lacking.push_back(weights.specs[i].name);
+  if (!lacking.empty()) weights::refuse_lacking(files.path(), lacking);
+}
+
 Progress read_progress(const JsonValue& info) {
   Progress out;
   const JsonValue step = info.at("step");
@@ -308,7 +318,9 @@ Progress load_checkpoint(const std::string& path, const decoder::Model& model, T
   const auto read = [&](const io::WeightFiles& from, const Kind& kind) {
     read_tensors(from, reader, model.parameters(), kind, state.queue(), workers);
   };
-  read(weights, weights_of(model.parameters(), state));
+  const Kind own = weights_of(model.parameters(), state);
+  check_names(weights, own);
+  read(weights, own);
   for (const Kind& kind : optimizer_states_of(model.parameters(), state)) read(moments, kind);
   if (has_averages(state))
     read(io::WeightFiles(path, weights::kAverageStem), averages_of(model.parameters(), state));

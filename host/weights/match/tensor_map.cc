@@ -55,6 +55,8 @@ class NameMatcher {
         known_(names.begin(), names.end()),
         may_lack_(may_lack),
         fills_(fills),
+        // Checkpoints of training have our names, even if tensors are missing.
+        is_checkpoint_(std::filesystem::exists(where_ + "/model.toml")),
         builder_(model) {
     for (std::string_view stored : names)
       if (std::string bare = publishers::without_wrappers(stored); bare != stored)
@@ -88,14 +90,16 @@ class NameMatcher {
   }
 
   bool has_own_names() const {
-    return std::ranges::all_of(model_.parameters().all(), [&](const decoder::Parameter& p) {
-      return known_.contains(p.name) || is_adapter(p);
-    });
+    return is_checkpoint_ ||
+           std::ranges::all_of(model_.parameters().all(), [&](const decoder::Parameter& p) {
+             return known_.contains(p.name) || is_adapter(p);
+           });
   }
 
   // Matches by the rows of the family, or by our names.
   TensorMap run(bool own) {
     const auto& parameters = model_.parameters().all();
+    std::vector<std::string> lacking;
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const int index = static_cast<int>(i);
       if (!own)
@@ -105,8 +109,9 @@ class NameMatcher {
       else if (is_adapter(parameters[i]))
         find(index);  // in a separate file
       else if (!may_lack(index, parameters[i].name))
-        missing(index, parameters[i].name);
+        lacking.push_back(parameters[i].name);
     }
+    if (!lacking.empty()) refuse_lacking(where_, lacking);
     TensorMap map = builder_.finish(own);
     if (!may_lack_) check_prediction_layers(map);
     return map;
@@ -265,6 +270,7 @@ class NameMatcher {
   std::function<Shape(const std::string&)> shape_of_;
   std::function<std::string(const std::string&)> shard_without_;
   bool fills_;  // missing tensors get names like the others
+  bool is_checkpoint_;
   MapBuilder builder_;
   std::string layers_;
 };
@@ -317,6 +323,18 @@ std::optional<LayerFolders> layer_folders(const decoder::Model& model,
   return std::nullopt;
 }
 
+void refuse_lacking(const std::string& directory, std::span<const std::string> names) {
+  constexpr std::size_t kShown = 4;
+  std::string list =
+      fmt::format("'{}'", fmt::join(names.first(std::min(kShown, names.size())), "', '"));
+  if (names.size() > kShown) list += ", ...";
+  refuse(directory,
+         fmt::format("lacks {} tensor{} of the model: {}", names.size(),
+                     names.size() == 1 ? "" : "s", list),
+         {"the plugin has other parameters than the one that trained these: use that plugin, or "
+          "start a new run with train.from and train.fresh"});
+}
+
 TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& files,
                         const MayLack& may_lack) {
   NameMatcher names(model, files.path(), files.names(), may_lack, false);
@@ -331,9 +349,7 @@ TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& file
         return std::string(shard);
     return std::string();
   });
-  // Checkpoints of training have our names, even if tensors are missing.
-  const bool is_checkpoint = std::filesystem::exists(files.path() + "/model.toml");
-  TensorMap map = names.run(names.has_own_names() || (may_lack && is_checkpoint));
+  TensorMap map = names.run(names.has_own_names());
   check_tensors(model, files, names.layers(), map);
   check_compression(files);
   return map;

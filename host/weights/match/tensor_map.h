@@ -72,6 +72,10 @@ using MayLack = std::function<bool(const std::string& parameter, const std::stri
 TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& files,
                         const MayLack& may_lack = {});
 
+// Throws the error (exit 4) for a checkpoint of training that lacks parameters of the model, by our
+// names. REQUIRES: there are some.
+[[noreturn]] void refuse_lacking(const std::string& directory, std::span<const std::string> names);
+
 // Returns whether the model has prediction layers and the files have no tensor of them.
 bool lacks_predictions(const decoder::Model& model, const io::WeightFiles& files);
 
