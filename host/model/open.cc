@@ -203,9 +203,10 @@ void use_average(OpenedModel& model) {
 }
 
 Description describe(const std::string& path, const registry::Catalog& plugins,
-                     const config::Overrides& overrides, const std::string& adapter,
+                     const config::Overrides& overrides, const std::string& given,
                      WeightForm form) {
   const ModelPlace place = classify(path);
+  const std::string adapter = given.empty() ? given : adapter_directory(given);
   if (const auto* at = std::get_if<AdapterPlace>(&place)) {
     if (!adapter.empty())
       throw UserError(ExitCode::usage, {path, "is already an adapter; only one can be used", {}});

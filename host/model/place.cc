@@ -38,6 +38,22 @@ bool is_adapter(const std::string& path) {
          !fs::exists(directory / "model.toml");
 }
 
+std::string adapter_directory(const std::string& path) {
+  const std::string named = train::resolve_best(path);
+  if (has_adapter_config(named)) return named;
+  if (std::string newest = train::newest_checkpoint(named);
+      !newest.empty() && has_adapter_config(newest))
+    return newest;
+  std::error_code error;
+  throw UserError(
+      ExitCode::checkpoint,
+      {named,
+       !fs::exists(named, error)        ? "no such file or directory"
+       : fs::is_directory(named, error) ? fmt::format("has no {}", publishers::kAdapterConfig)
+                                        : "is not a directory",
+       {"expected a directory as PEFT saves it, or a checkpoint or run with an adapter"}});
+}
+
 std::string base_of_adapter(const std::string& path) {
   const fs::path directory = path;
   if (!is_adapter(path)) return {};

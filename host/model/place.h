@@ -38,6 +38,10 @@ ModelPlace classify(const std::string& path);
 // Returns whether a directory has an adapter in PEFT's form and no model.
 bool is_adapter(const std::string& path);
 
+// Returns the directory of an adapter in PEFT's form to which `path` refers: itself, or the newest
+// or the best checkpoint of a run. Errors (exit 4): it has no adapter.
+std::string adapter_directory(const std::string& path);
+
 // Returns the model that a PEFT adapter refers to, for a path with an adapter and no model; else
 // "". Errors (exit 4): that model does not exist.
 std::string base_of_adapter(const std::string& path);

@@ -128,6 +128,32 @@ TEST(AdapterDirectory, WithoutItsWeightsIsIncompleteForEveryCommand) {
   }
 }
 
+TEST(AdapterDirectory, OfARunIsThatOfItsNewestCheckpoint) {
+  const TempDir folder;
+  const std::string run = folder / "run";
+  fs::copy(trained_run(), run, fs::copy_options::recursive);
+  for (const char* name : {"/adapter_config.json", "/adapter_model.safetensors"})
+    fs::copy_file(adapter() + name, run + "/checkpoints/step-00000004" + name);
+  const auto decode = [](const std::string& with) {
+    return lamina_program(
+        {"decode", "-m", trained_run(), "--adapter", with, "-p", "a", "-n", "4", "--temp", "0"});
+  };
+  const Finished direct = decode(adapter());
+  EXPECT_EQ(direct.code, 0) << direct.err;
+  EXPECT_EQ(decode(run).out, direct.out);
+  const auto refused = [&](const std::string& with, const std::string& why) {
+    const Finished f = decode(with);
+    EXPECT_EQ(f.code, 4);
+    EXPECT_EQ(f.err,
+              "error: " + with + ": " + why +
+                  "\n  expected a directory as PEFT saves it, or a checkpoint or run with an "
+                  "adapter\n");
+  };
+  refused(trained_run(), "has no adapter_config.json");
+  refused(folder / "none", "no such file or directory");
+  refused(adapter() + "/adapter_config.json", "is not a directory");
+}
+
 TEST(AdapterDirectory, IsNotComparedWithAModel) {
   const std::string model = trained_run() + "/checkpoints/step-00000004";
   for (const auto& [a, b] : {std::pair(adapter(), model), {model, adapter()}}) {

@@ -73,8 +73,8 @@ Option required_model_option() {
 Option adapter_option() {
   return {.key = {.name = "adapter",
                   .type = Type::string,
-                  .doc = "An adapter of the model, as PEFT saves it: adapter_config.json and "
-                         "adapter_model.safetensors.",
+                  .doc = "An adapter of the model: a directory as PEFT saves it "
+                         "(adapter_config.json), a checkpoint, or a run directory.",
                   .path = true},
           .value = "DIR"};
 }
