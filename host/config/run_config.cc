@@ -104,7 +104,7 @@ std::string description_at(const std::filesystem::path& path) {
   return (std::filesystem::is_directory(path, failure) ? path / "config.json" : path).string();
 }
 
-// The family of a run file must be that of the model file it names; --set may replace it.
+// A run file and the model file that it names have one family; --set may replace it.
 void check_family(const Table& run, const Table& model_file) {
   const Entry* given = run.find("family");
   if (!given || given->origin.kind != Origin::Kind::run_file || !model_file.has("family")) return;

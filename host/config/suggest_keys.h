@@ -8,9 +8,10 @@
 
 namespace lamina::config {
 
-// Returns a note that names the key nearest to an unknown one, else keys with its name in other
-// sections ("steps"), else keys of its section whose descriptions have its words
-// ("optimizer.learning_rate"), else all keys of a small section; nothing if there are none.
+// Returns a note for an unknown key. It names the first of these that exist: the key with this name
+// in other programs ("d_model"); keys of its section with its words ("sample_every"); the nearest
+// one of its section; keys of its name in other sections ("steps"), or of its section whose
+// descriptions have its words; all keys of a small section, or how to list them.
 std::vector<std::string> suggest_keys(const Schema& schema, const std::string& typed);
 
 }  // namespace lamina::config

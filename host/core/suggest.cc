@@ -44,8 +44,9 @@ std::string nearest_name(std::string_view typed, std::span<const std::string> ca
     if (distance < best_distance || (distance == best_distance && common(candidate) > common(best)))
       best = candidate, best_distance = distance;
   }
-  int longest = static_cast<int>(std::max(typed.size(), best.size()));
-  if (best_distance <= std::max(2, longest / 3)) return best;
+  const int longest = static_cast<int>(std::max(typed.size(), best.size()));
+  const int most = longest <= 4 ? 1 : std::max(2, longest / 3);  // "path" is not "pack"
+  if (best_distance <= most) return best;
   // The beginning of one candidate alone: "cos" for "cosine".
   constexpr std::size_t kShortestBeginning = 3;
   const auto begins = [&](const std::string& name) { return name.starts_with(typed); };

@@ -80,6 +80,26 @@ TEST_F(RunFile, UnknownKeyOfSetIsRefusedWithSuggestion) {
                     "  did you mean 'train.steps'?");
 }
 
+TEST_F(RunFile, UnknownKeyOfAnotherProgramHasTheNameOfOurs) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"data.seq_len", "did you mean 'data.sequence_length'?"},
+      {"train.lr", "did you mean 'optimizer.lr'?"},
+      {"train.seed", "did you mean 'run.seed'?"},
+      {"train.sample_every", "did you mean 'train.sample_every_steps'?"},
+      {"train.eval_steps", "did you mean 'train.eval_every_steps'?"},
+      {"train.grad_clip", "did you mean 'train.clip_norm'?"},
+      {"train.warmup_steps", "did you mean 'schedule.warmup_steps'?"},
+      {"checkpoint.every", "did you mean 'checkpoint.every_steps'?"},
+      {"schedule.min_lr", "did you mean 'schedule.final_fraction'?"},
+      {"optimizer.decay", "did you mean 'optimizer.weight_decay'?"},
+      {"data.val", "did you mean 'data.validation'?"},
+      {"data.path", "did you mean 'data.train'?"},
+      {"train.zzz", "`lamina config explain train` lists the keys"},
+  };
+  for (const auto& [key, says] : cases)
+    EXPECT_ERROR_SAYS(load_run(write(""), {{std::string(key) + "=3"}, {}}), 2, says);
+}
+
 TEST_F(RunFile, UnknownKeyIsComparedWithKeysOfOtherSectionsAndWithDescriptions) {
   EXPECT_USER_ERROR(load_run(write(""), {{"steps=3"}, {}}), 2,
                     "--set steps=3: unknown key 'steps'\n"
