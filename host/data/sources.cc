@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <initializer_list>
+#include <new>
 #include <utility>
 
 #include "chat/form.h"
@@ -116,10 +117,20 @@ Sources::Sources(const config::DataSection& section, const text::Tokenizer& toke
 Sources::~Sources() = default;
 
 StoredTokens Sources::read(const std::vector<std::string>& patterns) const {
-  if (has_stores()) return open_or_make_store(patterns, reading_, store_);
-  const auto store =
-      std::make_shared<const TokenStore>(tokenize_files(patterns, reading_, store_.workers));
-  return {.view = view_of(store), .sources = store->sources, .path = ""};
+  try {
+    if (has_stores()) return open_or_make_store(patterns, reading_, store_);
+    const auto store =
+        std::make_shared<const TokenStore>(tokenize_files(patterns, reading_, store_.workers));
+    return {.view = view_of(store), .sources = store->sources, .path = ""};
+  } catch (const std::bad_alloc&) {
+    std::vector<std::string> notes = {
+        "a document is read as a whole: split large files (data.document_separator)"};
+    if (!has_stores())
+      notes.insert(notes.begin(),
+                   "with data.store = \"none\" all tokens are in memory, 4 bytes each: remove it");
+    throw DeviceError(ExitCode::memory,
+                      {patterns.front(), "out of memory while it was read", std::move(notes)});
+  }
 }
 
 std::vector<std::vector<std::string>> kept_together(const config::DataSection& section) {

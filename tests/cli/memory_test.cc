@@ -51,6 +51,24 @@ TEST(Faults, TokenizingSaysThatMemoryIsOut) {
   sweep("$L tokenize -m " LAMINA_SOURCE_DIR "/tests/golden/tokenizers/llama3 -p hello", 60, 8);
 }
 
+TEST(Memory, DataThatDoNotFitAreNamed) {
+  LAMINA_SKIP_IF_SANITIZED("its shadow memory needs more addresses than any limit leaves");
+  const testing::TempDir folder;
+  folder.write("run.toml", tiny_run_file("out"));
+  folder.write("large.txt", std::string(std::size_t{160} << 20, 'a'));
+  const Finished f = testing::run_shell(
+      "ulimit -v 700000; " LAMINA_BUILD_DIR
+      "/bin/lamina train run.toml -q -t 2 --set data.store=none --set data.train=large.txt",
+      {.environment = {"LAMINA_PIN=0"}, .folder = folder.path()});
+  EXPECT_EQ(f.code, 7) << f.err;
+  EXPECT_NE(
+      f.err.find("large.txt: out of memory while it was read\n"
+                 "  with data.store = \"none\" all tokens are in memory, 4 bytes each: remove "
+                 "it\n"),
+      f.err.npos)
+      << f.err;
+}
+
 // The advice names the options of the command.
 TEST(Memory, AdviceNamesWhatTheCommandCanChange) {
   LAMINA_SKIP_IF_SANITIZED("its shadow memory needs more addresses than any limit leaves");

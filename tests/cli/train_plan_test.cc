@@ -198,6 +198,27 @@ TEST(TrainPlan, FitPrintsLinesThatARunFileTakes) {
   EXPECT_FALSE(fs::exists(folder / "out"));
   const Finished json = lamina_program({"train", run, "--fit", "--json"});
   EXPECT_EQ(JsonDocument::parse(json.out, "fit").root().at("microbatch_size").as_int64(), 2);
+  const Finished both = lamina_program({"train", run, "--fit", "--dry-run"});
+  EXPECT_EQ(both.code, 2);
+  EXPECT_THAT(both.err, HasSubstr("--fit: cannot be combined with --dry-run"));
+}
+
+TEST(TrainPlan, FitCountsTokensInMemory) {
+  const TempDir folder;
+  const std::string run = folder.write("run.toml", tiny_run_file(folder / "out"));
+  const auto memory = [&](const std::string& data) {
+    const Finished f = lamina_program({"train", run, "--fit", "--json", "--set", "data.store=none",
+                                       "--set", "data.train=[\"" + data + "\"]"});
+    EXPECT_EQ(f.code, 0) << f.err;
+    return JsonDocument::parse(f.out, "fit").root().at("memory_bytes").as_int64();
+  };
+  constexpr std::int64_t kMore = std::int64_t{32} << 20;
+  const std::string line = std::string(63, 'a') + "\n";
+  std::string text;
+  for (std::int64_t i = 0; i < kMore; i += std::ssize(line)) text += line;
+  // Four bytes for each byte of text.
+  EXPECT_GT(memory(folder.write("large.txt", text)),
+            memory(folder.write("small.txt", line)) + 3 * kMore);
 }
 
 TEST(TrainPlan, AModelThatFitsNowhereIsAnErrorWithBothSizes) {

@@ -23,7 +23,7 @@
 namespace lamina::cli {
 namespace {
 
-// Share of the available memory; the rest is for the data, the program itself and other programs.
+// Share of the available memory; the rest is for other programs.
 constexpr double kUsableShare = 0.9;
 
 std::string bytes(std::uint64_t n) { return bytes_text(static_cast<double>(n)); }
@@ -69,21 +69,24 @@ std::string fit_json(const inspect::Fit& fit, std::uint64_t available) {
   return json.text() + "\n";
 }
 
+// `other_bytes`: of the program and of tokens in memory, which no setting changes.
 std::string show_fit(const Arguments& a, const decoder::Model& model, const config::RunConfig& run,
                      const inspect::TeacherOfPlan& teacher,
-                     const std::vector<const Device*>& devices, std::uint64_t available) {
-  const inspect::FitResult found = inspect::fit_training(
-      model, run, static_cast<std::size_t>(kUsableShare * static_cast<double>(available)),
-      devices.front()->backend(), teacher, static_cast<int>(devices.size()));
+                     const std::vector<const Device*>& devices, std::uint64_t available,
+                     std::uint64_t other_bytes) {
+  const auto usable = static_cast<std::uint64_t>(kUsableShare * static_cast<double>(available));
+  inspect::FitResult found =
+      inspect::fit_training(model, run, usable - std::min(usable, other_bytes),
+                            devices.front()->backend(), teacher, static_cast<int>(devices.size()));
   if (!found.fit)
     throw UserError(
         ExitCode::memory,
         {a.positionals[0],
          fmt::format("does not fit: it needs at least {}, and may use {} of {} available",
-                     bytes(found.smallest_bytes),
-                     bytes_text(kUsableShare * static_cast<double>(available)), bytes(available)),
+                     bytes(found.smallest_bytes + other_bytes), bytes(usable), bytes(available)),
          {"train fewer parameters ([lora]), shorter rows (data.sequence_length), or moments in "
           "fewer bytes (optimizer.moments)"}});
+  found.fit->memory_bytes += other_bytes;
   return a.flag("json") ? fit_json(*found.fit, available)
                         : fit_text(*found.fit, run, available, devices.size());
 }
@@ -97,6 +100,9 @@ int show_train_plan(const Arguments& a, const config::RunConfig& run,
                     {"--profile",
                      "cannot be combined with --dry-run or --fit, which run no steps",
                      {"remove one of them"}});
+  if (a.flag("fit") && a.flag("dry-run"))
+    throw UserError(ExitCode::usage,
+                    {"--fit", "cannot be combined with --dry-run", {"remove one of them"}});
   const Device& device = *devices.front();
   device.use_threads(a.globals.threads ? a.globals.threads : run.run.threads);
   const std::string checkpoint = train::likely_checkpoint(a.text("resume"), run.run.out);
@@ -106,20 +112,25 @@ int show_train_plan(const Arguments& a, const config::RunConfig& run,
       model::describe_teacher(run, plugin_catalog(a.globals), *model);
   std::uint64_t available = device.available_memory();
   for (const Device* other : devices) available = std::min(available, other->available_memory());
-  if (a.flag("fit")) {
-    print(show_fit(a, *model, run, teacher, devices, available));
-    return 0;
-  }
   const config::DataSection section = model::data_section(run, checkpoint);
   const auto tokenizer = data::load_tokenizer(section);
+  const auto estimated = [&] {
+    return train::with_data_places(
+        run, [&] { return data::estimate_data(section, *tokenizer, model->vocab_size()); });
+  };
+  if (a.flag("fit")) {
+    const std::uint64_t program_bytes = device.resident_memory();  // before data are read
+    print(show_fit(a, *model, run, teacher, devices, available,
+                   program_bytes + estimated().held_bytes));
+    return 0;
+  }
   DryRun found{.plan = inspect::plan_training(*model, run, device.backend(), teacher,
                                               static_cast<int>(devices.size()))};
   found.program_bytes = device.resident_memory();  // before data are read
   found.available_bytes = available;
   found.available_host_bytes = available_host_memory();
   found.num_devices = devices.size();
-  found.data = train::with_data_places(
-      run, [&] { return data::estimate_data(section, *tokenizer, model->vocab_size()); });
+  found.data = estimated();
   print(a.flag("json") ? dry_run_json(found) : dry_run_text(found, *model, run));
   return 0;
 }
