@@ -27,8 +27,8 @@ Finished lamina(std::vector<std::string> words, std::vector<std::string> environ
 
 std::string write_run(const TempDir& folder, const std::string& rest = "") {
   return folder.write("run.toml",
-                      "family = \"simple\"\n[model]\nhidden_size = 8\n[data]\n"
-                      "train = \"a.txt\"\n" +
+                      "family = \"simple\"\n[model]\nvocab_size = 258\nhidden_size = 8\n"
+                      "num_hidden_layers = 1\n[data]\ntrain = \"a.txt\"\n" +
                           rest);
 }
 
@@ -174,6 +174,23 @@ TEST(Program, ConfigShowReadsBackAsTheSameRun) {
   Finished again = lamina({"config", "show", copy});
   EXPECT_EQ(again.code, 0) << again.err;
   EXPECT_THAT(again.out, HasSubstr("steps = 7"));
+}
+
+TEST(Program, ConfigShowHasEveryValueOfTheModel) {
+  const TempDir folder;
+  const std::string run = write_run(folder);
+  EXPECT_THAT(lamina({"config", "show", run}).out, HasSubstr("\nrms_norm_eps = 1e-05 "));
+  const Finished unknown = lamina({"config", "show", run, "--set", "model.hiden_size=5"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("unknown key 'model.hiden_size'"));
+  const Finished without = lamina({"config", "show", run, "--set", "family=unknown_family"});
+  EXPECT_EQ(without.code, 0) << without.err;
+  EXPECT_THAT(without.err, HasSubstr("no plugin has family 'unknown_family'"));
+  EXPECT_THAT(without.err, HasSubstr("[model] has only the given keys"));
+  EXPECT_THAT(without.out, HasSubstr("hidden_size = 8 "));
+  const Finished missing = lamina({"config", "show", run, "--set", "train.from=nowhere"});
+  EXPECT_EQ(missing.code, 0) << missing.err;
+  EXPECT_THAT(missing.err, HasSubstr("nowhere: no such file or directory"));
 }
 
 TEST(Program, EnvironmentReachesTheConfig) {

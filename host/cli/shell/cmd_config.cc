@@ -2,21 +2,40 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "cli/shell/command.h"
+#include "cli/shell/plugins.h"
 #include "cli/shell/text.h"
 #include "config/listing.h"
 #include "config/model_keys.h"
 #include "config/suggest_keys.h"
 #include "core/json_writer.h"
+#include "core/log.h"
+#include "model/training.h"
+#include "train/loop/run.h"
 
 namespace lamina::cli {
 namespace {
 
+// Returns the values of [model] by its plugin; nothing, with a warning, if the plugin or the
+// directory of train.from does not exist here.
+std::optional<config::Table> model_values(const Arguments& arguments,
+                                          const config::RunConfig& run) {
+  try {
+    return train::model_values(*model::open_trained(run, plugin_catalog(arguments.globals)));
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::plugin && error.code() != ExitCode::checkpoint) throw;
+    log::warning("{}: {}; [model] has only the given keys", error.text().where, error.text().what);
+    return {};
+  }
+}
+
 int show(const Arguments& arguments, const Device&) {
-  config::RunConfig run = config::load_run(arguments.positionals[0],
-                                           {arguments.texts("set"), config::process_environment()});
-  std::vector<config::Entry> values = config::list_values(run);
+  const config::RunConfig run = config::load_run(
+      arguments.positionals[0], {arguments.texts("set"), config::process_environment()});
+  const std::optional<config::Table> model = model_values(arguments, run);
+  const std::vector<config::Entry> values = config::list_values(run, model ? &*model : nullptr);
   print(arguments.flag("json") ? config::to_json(values) : config::to_toml(values));
   return 0;
 }
@@ -107,7 +126,8 @@ Command config_show_command() {
           .summary = "prints every final value of a run file and where it came from",
           .details =
               "The output is a run file itself. Values come from the defaults, the model that "
-              "the run file names, the run file, the environment and --set; later ones win.",
+              "the run file names, the run file, the environment and --set; later ones win. The "
+              "plugin of the family gives the defaults of [model].",
           .options = {set_option(), json_option()},
           .positionals = {{.name = "RUN.toml", .doc = "The run file."}},
           .examples = {"lamina config show configs/train/quickstart.toml",

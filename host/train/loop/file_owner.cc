@@ -48,7 +48,8 @@ bool is_model_directory(const fs::path& directory) {
 // Finds the owner by the names of the folders of `path`.
 std::optional<FileOwner> owner_by_names(const fs::path& path) {
   const fs::path parent = path.parent_path();
-  if (path_exists(parent / io::kManifestName)) return FileOwner{parent.string(), "a checkpoint", true};
+  if (path_exists(parent / io::kManifestName))
+    return FileOwner{parent.string(), "a checkpoint", true};
   constexpr std::array<std::string_view, 2> kFolders = {"checkpoints", "tensorboard"};
   for (fs::path folder = parent;; folder = folder.parent_path()) {
     const std::string name = folder.filename().string();

@@ -13,9 +13,7 @@
 #include "train/optimizer/parameter_groups.h"
 
 namespace lamina::train {
-namespace {
 
-// Returns the values of [model] without the keys that only config.json may have.
 config::Table model_values(const decoder::Model& model) {
   config::Table out;
   for (const config::Entry& entry : model.config().values().entries()) {
@@ -24,6 +22,8 @@ config::Table model_values(const decoder::Model& model) {
   }
   return out;
 }
+
+namespace {
 
 std::string model_file(const decoder::Model& model) {
   std::vector<config::Entry> entries{{"family",

@@ -45,6 +45,9 @@ auto with_data_places(const config::RunConfig& run, const Read& read) {
 // 2) at the key if they cannot share the batch.
 void share_among(config::RunConfig& run, int num_ranks);
 
+// Returns the final values of [model], without the keys that only config.json may have.
+config::Table model_values(const decoder::Model& model);
+
 // Sets how the parameters of the model learn in this run; see parameter_groups.h.
 void set_learning(decoder::Model& model, const config::RunConfig& run);
 
