@@ -78,6 +78,16 @@ TEST(CkptLs, JsonHasStepsAndSizes) {
   }
 }
 
+TEST(CkptExport, TheNameOfAFileIsRefused) {
+  const TempDir folder;
+  for (const char* name : {"m.gguf", "m.safetensors"}) {
+    const Finished f = ckpt({"export", trained_run(), "--to", folder / name});
+    EXPECT_EQ(f.code, 2);
+    EXPECT_THAT(f.err, HasSubstr("is the name of a file, but a directory is written"));
+    EXPECT_FALSE(fs::exists(folder / name));
+  }
+}
+
 TEST(CkptVerify, AcceptsTrainedCheckpoints) {
   for (const std::string& all : {trained_run(), trained_run() + "/checkpoints"}) {
     const Finished result = ckpt({"verify", all});
