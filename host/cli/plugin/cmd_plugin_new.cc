@@ -114,7 +114,7 @@ int make(const Arguments& arguments, const Device&) {
       fmt::format("{0}\n"
                   "  model.cc has the equations. To build, check and look at it:\n"
                   "    cmake -S {1} -B {2} -DCMAKE_PREFIX_PATH={3}\n"
-                  "    cmake --build {2} && ctest --test-dir {2}\n"
+                  "    cmake --build {2} && ctest --test-dir {2} --output-on-failure\n"
                   "    lamina plugin inspect {4}\n",
                   to.string(), shell_word(to.string()), shell_word(build.string()), cmake_prefix(),
                   shell_word((build / "lib/lamina/plugins" / (name + ".lamina.so")).string())));

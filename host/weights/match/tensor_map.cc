@@ -379,16 +379,23 @@ namespace {
 [[noreturn]] void refuse_without_row(const decoder::Model& model, int index) {
   const registry::Family& family = model.family();
   const decoder::Parameter& parameter = model.parameters()[index];
-  std::vector<std::string> unused;
+  // Most names end alike, which makes them no more similar.
+  const auto without_end = [](std::string_view name) {
+    return std::string(name.ends_with(".weight") ? name.substr(0, name.rfind('.')) : name);
+  };
+  std::map<std::string, std::string> unused;  // by the part that is compared
   for (const registry::TensorRow& row : family.tensor_rows())
     if (!row.ignore && row.block == parameter.block &&
         std::ranges::none_of(model.parameters().all(), [&](const decoder::Parameter& p) {
           return p.block == row.block && p.desc.name == row.param;
         }))
-      unused.push_back(row.param);
-  std::vector<std::string> notes;
-  if (const std::string nearest = nearest_name(parameter.desc.name, unused); !nearest.empty())
-    notes.push_back(fmt::format("it has a row for '{}', which this model does not have", nearest));
+      unused.emplace(without_end(row.param), row.param);
+  std::vector<std::string> compared, notes;
+  for (const auto& [name, whole] : unused) compared.push_back(name);
+  if (const std::string nearest = nearest_name(without_end(parameter.desc.name), compared);
+      !nearest.empty())
+    notes.push_back(
+        fmt::format("it has a row for '{}', which this model does not have", unused.at(nearest)));
   const registry::PluginIdentity& plugin = family.plugin();
   notes.push_back(fmt::format("plugin '{}' {}", plugin.id, plugin.version));
   notes.push_back(
