@@ -111,13 +111,20 @@ void WeightFiles::name_packed() {
   const bool has_activation_scales = compression_.method == publishers::kCompressedTensors;
   std::vector<std::string_view> names;
   for (std::string_view name : names_) {
-    if (const auto found = weights.find(name); found != weights.end())
+    if (const auto found = weights.find(name); found != weights.end()) {
       names.push_back(found->second);
-    else if (!parts.contains(name) &&
-             !(has_activation_scales && publishers::is_activation_scale(name)))
-      names.push_back(name);
+    } else if (!parts.contains(name)) {
+      const bool of_activations = has_activation_scales && publishers::is_activation_scale(name);
+      (of_activations ? activation_scales_ : names).push_back(name);
+    }
   }
   names_ = std::move(names);
+}
+
+std::vector<std::string_view> WeightFiles::all_names() const {
+  std::vector<std::string_view> out = names_;
+  out.insert(out.end(), activation_scales_.begin(), activation_scales_.end());
+  return out;
 }
 
 void WeightFiles::add(const std::string& path) { add_file(path); }

@@ -48,6 +48,9 @@ class WeightFiles {
   // All names: by file, then in the order of the data. The tensors of a packed weight have one name
   // together, "x.weight".
   const std::vector<std::string_view>& names() const { return names_; }
+  // Likewise, and at the end scales of activations of compressed-tensors, which names() leaves out
+  // because they do not affect weights.
+  std::vector<std::string_view> all_names() const;
   bool contains(std::string_view name) const {
     return by_name_.count(name) > 0 || stored_tensor(name);
   }
@@ -100,7 +103,7 @@ class WeightFiles {
   std::vector<SafetensorsFile> files_;
   std::unique_ptr<GgufModel> gguf_;
   std::vector<GgufWeight> gguf_weights_;
-  std::vector<std::string_view> names_;
+  std::vector<std::string_view> names_, activation_scales_;
   std::map<std::string, std::string, std::less<>> shards_without_;  // by tensor
   struct Place {
     const GgufWeight* gguf = nullptr;

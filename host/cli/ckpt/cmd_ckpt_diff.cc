@@ -1,5 +1,6 @@
 // lamina ckpt diff: differences between the tensors of two checkpoints.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "cli/shell/command.h"
 #include "cli/shell/plugins.h"
@@ -21,24 +22,27 @@ namespace {
 using weights::Differences;
 using weights::TensorDifference;
 
-std::string type_text(const io::TensorSpec& spec) {
-  return fmt::format("{}{}", name(spec.dtype), to_string(spec.shape));
+std::string form_text(const TensorDifference::Form& form) {
+  return fmt::format("{}{}", form.type, to_string(form.shape));
+}
+
+// Returns the first property that differs.
+std::string_view kind_of(const TensorDifference& t) {
+  if (!(t.a->shape == t.b->shape)) return "shape";
+  if (t.a->type != t.b->type) return "type";
+  return t.values && t.values->num_different == 0 && !t.parts.empty() ? "parts" : "values";
 }
 
 std::string line_of(const TensorDifference& t) {
-  if (!t.b) return fmt::format("  only in A  {}  {}", t.name, type_text(*t.a));
-  if (!t.a) return fmt::format("  only in B  {}  {}", t.name, type_text(*t.b));
-  const bool same_form = type_text(*t.a) == type_text(*t.b);
-  std::string out = fmt::format("  {:<9}  {}  {}",
-                                !(t.a->shape == t.b->shape) ? "shape"
-                                : same_form                 ? "values"
-                                                            : "type",
-                                t.name, type_text(*t.a));
-  if (!same_form) out += " | " + type_text(*t.b);
+  if (!t.b) return fmt::format("  only in A  {}  {}", t.name, form_text(*t.a));
+  if (!t.a) return fmt::format("  only in B  {}  {}", t.name, form_text(*t.b));
+  std::string out = fmt::format("  {:<9}  {}  {}", kind_of(t), t.name, form_text(*t.a));
+  if (form_text(*t.a) != form_text(*t.b)) out += " | " + form_text(*t.b);
   if (t.values)
     out += fmt::format("  {} of {} differ, max |a - b| {:.3g}, relative {:.3g}",
                        t.values->num_different, t.a->shape.num_elements(), t.values->largest,
                        t.values->relative);
+  if (!t.parts.empty()) out += fmt::format("  ({})", fmt::join(t.parts, ", "));
   return out;
 }
 
@@ -47,12 +51,17 @@ void write_json(JsonWriter& json, const Differences& found) {
   for (const TensorDifference& t : found.tensors) {
     json.begin_object().key("name").value(t.name);
     json.key("a");
-    t.a ? json.value(type_text(*t.a)) : json.null();
+    t.a ? json.value(form_text(*t.a)) : json.null();
     json.key("b");
-    t.b ? json.value(type_text(*t.b)) : json.null();
+    t.b ? json.value(form_text(*t.b)) : json.null();
     if (t.values) {
       json.key("different").value(t.values->num_different);
       json.key("max_abs").value(t.values->largest).key("relative").value(t.values->relative);
+    }
+    if (!t.parts.empty()) {
+      json.key("parts").begin_array();
+      for (const std::string& part : t.parts) json.value(part);
+      json.end_array();
     }
     json.end_object();
   }
@@ -139,7 +148,8 @@ Command ckpt_diff_command() {
               "Compares tensors by their names in the files: missing, another shape or type, or "
               "other values, with the largest difference, absolute and relative to the largest "
               "value of A. "
-              "Rows of a GGUF file are compared in the published order. "
+              "Rows of a GGUF file are compared in the published order, and quantised weights as a "
+              "whole, with their scales. "
               "Optimizer state is compared if both have it. Exits with 0 if all "
               "are the same, with 3 if they differ. A checkpoint and a published model have "
               "different names: export the checkpoint first.",

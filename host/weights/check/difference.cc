@@ -1,5 +1,7 @@
 #include "weights/check/difference.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -9,10 +11,13 @@
 namespace lamina::weights {
 namespace {
 
+using Order = io::PackedTensors::Order;
+
 constexpr std::int64_t kChunk = std::int64_t{1} << 20;
 
-bool has_values(const io::TensorView& tensor) {
-  switch (tensor.dtype) {
+bool has_values(const io::WeightFiles& files, std::string_view name) {
+  if (files.packed(name) || files.block_format(name)) return true;
+  switch (files.tensor(name).dtype) {
     case DType::f32:
     case DType::bf16:
     case DType::f16:
@@ -25,6 +30,36 @@ bool has_values(const io::TensorView& tensor) {
   }
 }
 
+std::string type_of(const io::PackedTensors& tensors, const io::StoredWeight& weight) {
+  const int bits = weight.packed() ? weight.packed()->bits() : 4;  // MXFP4
+  const std::string number =
+      fmt::format("{}{}", tensors.order == Order::pairs ? "fp" : "int", bits);
+  switch (tensors.order) {
+    case Order::bytes:
+      return number;
+    case Order::gptq:
+      return "gptq " + number;
+    case Order::awq:
+      return "awq " + number;
+    case Order::words:
+    case Order::pairs:
+      break;
+  }
+  return "packed " + number;
+}
+
+TensorDifference::Form form_of(const io::WeightFiles& files, std::string_view name) {
+  const io::PackedTensors* packed = files.packed(name);
+  const formats::BlockFormat* format = files.block_format(name);
+  if (!packed && !format) {
+    const io::TensorView tensor = files.tensor(name);
+    return {std::string(lamina::name(tensor.dtype)), tensor.shape};
+  }
+  const io::StoredWeight weight(files, name);
+  return {packed ? type_of(*packed, weight) : std::string(format->name), weight.shape()};
+}
+
+// REQUIRES: has_values() of both, and equal shapes of values.
 TensorDifference::Values compare(const io::WeightFiles& a, const io::WeightFiles& b,
                                  std::string_view name) {
   const io::StoredWeight left(a, name), right(b, name);
@@ -52,35 +87,87 @@ TensorDifference::Values compare(const io::WeightFiles& a, const io::WeightFiles
   return out;
 }
 
+bool has_same_bytes(const io::TensorView& a, const io::TensorView& b) {
+  return a.dtype == b.dtype && a.shape == b.shape && std::ranges::equal(a.bytes, b.bytes);
+}
+
+// REQUIRES: the weight is packed in both.
+std::vector<std::string> different_parts(const io::WeightFiles& a, const io::WeightFiles& b,
+                                         std::string_view weight) {
+  const std::vector<std::string_view> left = a.packed(weight)->names(),
+                                      right = b.packed(weight)->names();
+  const auto is_in = [](const std::vector<std::string_view>& names, std::string_view part) {
+    return std::ranges::find(names, part) != names.end();
+  };
+  std::vector<std::string> out;
+  for (std::string_view part : left)
+    if (!is_in(right, part))
+      out.push_back(fmt::format("{} only in A", part));
+    else if (!has_same_bytes(a.tensor(part), b.tensor(part)))
+      out.emplace_back(part);
+  for (std::string_view part : right)
+    if (!is_in(left, part)) out.push_back(fmt::format("{} only in B", part));
+  return out;
+}
+
+// Returns whether equal tensors have the same values. Only GPTQ and AWQ have settings for that in
+// config.json. REQUIRES: the weight is packed in both.
+bool has_same_settings(const io::WeightFiles& a, const io::WeightFiles& b,
+                       std::string_view weight) {
+  const Order order = a.packed(weight)->order;
+  if (order != b.packed(weight)->order) return false;
+  if (order != Order::gptq && order != Order::awq) return true;
+  const io::Compression &left = a.compression(), &right = b.compression();
+  return left.bits == right.bits && left.group_size == right.group_size &&
+         left.zero_offset == right.zero_offset;
+}
+
+bool has_same_order(const io::WeightFiles& a, const io::WeightFiles& b, std::string_view name) {
+  return a.paired_rows(name) == b.paired_rows(name);
+}
+
+// Returns no difference for tensors that are identical.
+std::optional<TensorDifference> difference(const io::WeightFiles& a, const io::WeightFiles& b,
+                                           std::string_view name) {
+  if (is_identical(a, b, name)) return {};
+  TensorDifference out{.name = std::string(name), .a = form_of(a, name), .b = form_of(b, name)};
+  const bool packed = a.packed(name) && b.packed(name);
+  if (packed) out.parts = different_parts(a, b, name);
+  if (!(out.a->shape == out.b->shape) || !has_values(a, name) || !has_values(b, name)) return out;
+  out.values = compare(a, b, name);
+  const bool only_read_otherwise =
+      packed ? out.parts.empty() : out.a->type == out.b->type && !has_same_order(a, b, name);
+  if (only_read_otherwise && out.values->num_different == 0) return {};
+  if (packed && out.parts.empty()) out.parts.emplace_back("quantization_config");
+  return out;
+}
+
 }  // namespace
+
+bool is_identical(const io::WeightFiles& a, const io::WeightFiles& b, std::string_view name) {
+  if (a.packed(name) && b.packed(name))
+    return has_same_settings(a, b, name) && different_parts(a, b, name).empty();
+  return !a.packed(name) && !b.packed(name) && has_same_order(a, b, name) &&
+         a.block_format(name) == b.block_format(name) &&
+         has_same_bytes(a.tensor(name), b.tensor(name));
+}
 
 Differences differences(const io::WeightFiles& a, const io::WeightFiles& b) {
   Differences out;
-  const auto spec = [](const io::TensorView& tensor) {
-    return io::TensorSpec{std::string(tensor.name), tensor.dtype, tensor.shape};
-  };
-  for (std::string_view name : a.names()) {
-    const io::TensorView left = a.tensor(name);
-    if (!b.contains(name)) {
-      out.tensors.push_back({std::string(name), spec(left), {}, {}});
-      continue;
-    }
-    const io::TensorView right = b.tensor(name);
-    const bool same_form = left.dtype == right.dtype && left.shape == right.shape;
-    const bool same_order = a.paired_rows(name) == b.paired_rows(name);
-    TensorDifference found{std::string(name), spec(left), spec(right), {}};
-    bool identical = same_form && same_order && std::ranges::equal(left.bytes, right.bytes);
-    if (!identical && left.shape == right.shape && has_values(left) && has_values(right)) {
-      found.values = compare(a, b, name);
-      identical = same_form && !same_order && found.values->num_different == 0;
-    }
-    if (identical)
-      ++out.num_identical;
+  for (std::string_view name : a.all_names()) {
+    std::optional<TensorDifference> found;
+    if (!b.contains(name))
+      found = {.name = std::string(name), .a = form_of(a, name)};
     else
-      out.tensors.push_back(std::move(found));
+      found = difference(a, b, name);
+    if (found)
+      out.tensors.push_back(std::move(*found));
+    else
+      ++out.num_identical;
   }
-  for (std::string_view name : b.names())
-    if (!a.contains(name)) out.tensors.push_back({std::string(name), {}, spec(b.tensor(name)), {}});
+  for (std::string_view name : b.all_names())
+    if (!a.contains(name))
+      out.tensors.push_back({.name = std::string(name), .b = form_of(b, name)});
   return out;
 }
 

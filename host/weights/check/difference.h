@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "io/weight_files.h"
@@ -12,8 +13,14 @@ namespace lamina::weights {
 
 struct TensorDifference {
   std::string name;
-  // As in the files; absent if the file does not have it.
-  std::optional<io::TensorSpec> a, b;
+  // The type and shape in the file; for blocks and packed weights their format, eg "Q8_0" or
+  // "packed int4", and the shape of their values.
+  struct Form {
+    std::string type;
+    Shape shape;
+  };
+  // Absent if the file does not have it.
+  std::optional<Form> a = {}, b = {};
   // Differences of values, if the shapes are equal and both types have values; a NaN on one side
   // only is an infinite difference.
   struct Values {
@@ -21,18 +28,26 @@ struct TensorDifference {
     double largest = 0;   // max |a - b|
     double relative = 0;  // largest / max |a|; infinite where a is zero
   };
-  std::optional<Values> values;
+  std::optional<Values> values = {};
+  // Different tensors of a weight that is packed in both, eg: "m.weight_scale", "m.weight_g_idx
+  // only in A"; "quantization_config" if equal tensors have other values because of it.
+  std::vector<std::string> parts = {};
 };
 
 struct Differences {
-  // Same name, type, shape and bytes; equal values, if the files have rows in different orders.
+  // Same name, type, shape and bytes; equal values, if the files have rows in different orders, or
+  // different settings for a packed weight.
   std::int64_t num_identical = 0;
   std::vector<TensorDifference> tensors;  // the others: tensors of `a` in the order of its
                                           // files, then tensors that only `b` has
 };
 
-// Compares rows of queries and keys in the order of WeightFiles::unpair_rows(). Errors: a tensor
-// cannot be read.
+// Compares rows of queries and keys in the order of WeightFiles::unpair_rows(). A packed weight is
+// compared as a whole, with all of its tensors. Errors: a tensor cannot be read.
 Differences differences(const io::WeightFiles& a, const io::WeightFiles& b);
+
+// Returns whether a name has the same bytes with the same meaning in both: one tensor, or all
+// tensors of a packed weight. REQUIRES: both have it.
+bool is_identical(const io::WeightFiles& a, const io::WeightFiles& b, std::string_view name);
 
 }  // namespace lamina::weights
