@@ -11,6 +11,7 @@
 #include "model/export.h"
 #include "model/new_directory.h"
 #include "model/open.h"
+#include "weights/check/difference.h"
 #include "weights/publish/published_form.h"
 #include "weights/weights.h"
 
@@ -38,16 +39,28 @@ Input open_input(const std::string& path, const registry::Catalog& plugins) {
   return out;
 }
 
-// Checks that both have the same tensor names, shapes and types.
+// Returns the names of all tensors in the files, with those that packed weights consist of.
+std::vector<std::string_view> stored_names(const io::WeightFiles& files) {
+  std::vector<std::string_view> out;
+  for (std::string_view name : files.all_names()) {
+    const io::PackedTensors* packed = files.packed(name);
+    const auto parts = packed ? packed->names() : std::vector<std::string_view>{name};
+    out.insert(out.end(), parts.begin(), parts.end());
+  }
+  return out;
+}
+
+// Checks that both have the same tensor names, shapes and types, and that tensors without a mean
+// are equal.
 void check_tensors(const io::WeightFiles& first, const io::WeightFiles& other) {
-  const auto fail = [&](std::string_view name, const std::string& what) {
+  const auto fail = [&](std::string_view name, const std::string& what,
+                        const char* advice =
+                            "`lamina ckpt diff` shows the differences; `lamina ckpt export` "
+                            "converts checkpoints and published models to the same form") {
     throw UserError(ExitCode::checkpoint,
-                    {other.path(),
-                     fmt::format("tensor '{}' {}", name, what),
-                     {"`lamina ckpt diff` shows the differences; `lamina ckpt export` converts "
-                      "checkpoints and published models to the same form"}});
+                    {other.path(), fmt::format("tensor '{}' {}", name, what), {advice}});
   };
-  for (std::string_view name : first.names()) {
+  for (std::string_view name : first.all_names()) {
     if (!other.contains(name)) fail(name, fmt::format("is missing, but {} has it", first.path()));
     const io::TensorView a = first.tensor(name), b = other.tensor(name);
     if (a.dtype != b.dtype || !(a.shape == b.shape))
@@ -55,12 +68,23 @@ void check_tensors(const io::WeightFiles& first, const io::WeightFiles& other) {
                              "{}{}",
                              lamina::name(b.dtype), to_string(b.shape), first.path(),
                              lamina::name(a.dtype), to_string(a.shape)));
+    if (is_floating(a.dtype) || weights::is_identical(first, other, name)) continue;
+    const formats::BlockFormat* blocks = other.block_format(name);
+    fail(name,
+         fmt::format("({}) differs from the one in {}; quantised weights and integers have no "
+                     "mean, and must be equal in all models",
+                     other.packed(name) ? "packed"
+                     : blocks           ? blocks->name
+                                        : lamina::name(b.dtype),
+                     first.path()),
+         "`lamina ckpt export --dtype bfloat16` writes a quantised model with plain weights, which "
+         "have a mean");
   }
-  for (std::string_view name : other.names())
+  for (std::string_view name : other.all_names())
     if (!first.contains(name)) fail(name, fmt::format("is missing in {}", first.path()));
 }
 
-// Computes the means of tensors, one at a time.
+// Computes the means of tensors, one at a time. REQUIRES: check_tensors() of all.
 class Averager {
  public:
   explicit Averager(const std::vector<Input>& inputs) : inputs_(inputs) {}
@@ -72,10 +96,6 @@ class Averager {
       return std::ranges::equal(input.files->tensor(spec.name).bytes, first.bytes);
     });
     if (same) return first.bytes;
-    if (!is_floating(spec.dtype) || !io::StoredWeight(*inputs_[0].files, spec.name).is_plain())
-      user_error(ExitCode::checkpoint, inputs_[0].files->path(),
-                 "tensor '{}' of type {} differs between the models and has no mean", spec.name,
-                 name(spec.dtype));
     const auto count = static_cast<std::size_t>(spec.shape.num_elements());
     sums_.assign(count, 0);
     values_.resize(count);
@@ -110,9 +130,11 @@ weights::Exported average_models(std::span<const std::string> paths, const std::
   weights::Exported out;
   std::vector<io::TensorSpec> specs;
   io::WeightFilesOptions options;
-  for (std::string_view name : first.names()) {
+  for (std::string_view name : stored_names(first)) {
     const io::TensorView tensor = first.tensor(name);
     specs.push_back({std::string(name), tensor.dtype, tensor.shape});
+    if (const formats::BlockFormat* blocks = first.block_format(name))
+      options.metadata[io::blocks_key(name)] = blocks->name;
     out.num_bytes += tensor.bytes.size();
     options.file_of.emplace(name, fs::path(first.path_of(name)).filename().string());
   }

@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 
+#include "cli/spoilt_model.h"
 #include "cli/trained_run.h"
 #include "core/json.h"
 #include "io/weight_files.h"
@@ -17,27 +19,42 @@ namespace lamina::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using namespace lamina::testing;  // NOLINT(google-build-using-namespace): the layouts
+using lamina::testing::as_awq;
+using lamina::testing::as_bytes;
+using lamina::testing::as_gptq;
+using lamina::testing::as_words;
+using lamina::testing::awq_config;
+using lamina::testing::compressed_tensors_config;
+using lamina::testing::file_bytes;
+using lamina::testing::FileBytes;
+using lamina::testing::Finished;
+using lamina::testing::float_bytes;
+using lamina::testing::gptq_config;
+using lamina::testing::IntegerWeight;
+using lamina::testing::random_weight;
+using lamina::testing::TempDir;
+using lamina::testing::write_checkpoint;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 using Tensors = std::vector<FileBytes>;
 
 // Writes `folder`/`name`, a directory with these tensors.
-std::string directory(const TempDir& folder, const std::string& name, const Tensors& tensors,
-                      const std::string& quantization_config) {
+std::string packed_directory(const TempDir& folder, const std::string& name, const Tensors& tensors,
+                             const std::string& quantization_config) {
   fs::create_directories(folder / name);
-  write_checkpoint(folder / name, tensors, alone(quantization_config));
+  write_checkpoint(folder / name, tensors, lamina::testing::alone(quantization_config));
   return folder / name;
 }
 
-struct Layout {
+struct PackedLayout {
   std::string type;  // of the matrix, in reports
   int bits;
   std::string config, scales, zero_points;
   std::function<Tensors(const IntegerWeight&)> tensors;
 };
 
-std::vector<Layout> layouts() {
+std::vector<PackedLayout> packed_layouts() {
   return {{"packed int4[16, 64]", 4,
            compressed_tensors_config("pack-quantized", 4, "group", 32, false), "m.weight_scale",
            "m.weight_zero_point", [](auto& w) { return as_words("m", w, DType::bf16, true); }},
@@ -50,7 +67,7 @@ std::vector<Layout> layouts() {
            [](auto& w) { return as_awq("m", w, DType::f16); }}};
 }
 
-IntegerWeight weight_of(const Layout& layout) {
+IntegerWeight weight_of(const PackedLayout& layout) {
   return random_weight(16, 64, layout.bits, 32, true, 3);
 }
 
@@ -65,32 +82,32 @@ void expect_changed(const std::string& a, const std::string& b, const std::strin
 }
 
 TEST(CkptDiffPacked, EqualCopiesAreTheSame) {
-  for (const Layout& layout : layouts()) {
+  for (const PackedLayout& layout : packed_layouts()) {
     SCOPED_TRACE(layout.type);
     const TempDir folder;
     const Tensors tensors = layout.tensors(weight_of(layout));
-    const Finished f = ckpt({"diff", directory(folder, "a", tensors, layout.config),
-                             directory(folder, "b", tensors, layout.config)});
+    const Finished f = ckpt({"diff", packed_directory(folder, "a", tensors, layout.config),
+                             packed_directory(folder, "b", tensors, layout.config)});
     EXPECT_EQ(f.code, 0) << f.out << f.err;
     EXPECT_THAT(f.out, HasSubstr("model: 1 identical, 0 not\n"));
   }
 }
 
 TEST(CkptDiffPacked, OtherScalesAndZeroPointsAreOtherValues) {
-  for (const Layout& layout : layouts()) {
+  for (const PackedLayout& layout : packed_layouts()) {
     SCOPED_TRACE(layout.type);
     const TempDir folder;
     const IntegerWeight w = weight_of(layout);
-    const std::string a = directory(folder, "a", layout.tensors(w), layout.config);
+    const std::string a = packed_directory(folder, "a", layout.tensors(w), layout.config);
     IntegerWeight doubled = w;
     for (float& scale : doubled.scales) scale *= 2;
     const std::vector<float> values = w.values();
     expect_changed(
-        a, directory(folder, "doubled", layout.tensors(doubled), layout.config), layout.type,
+        a, packed_directory(folder, "doubled", layout.tensors(doubled), layout.config), layout.type,
         std::ranges::count_if(values, [](float value) { return value != 0; }), layout.scales);
     IntegerWeight shifted = w;
     shifted.zeros[0] ^= 1;
-    expect_changed(a, directory(folder, "shifted", layout.tensors(shifted), layout.config),
+    expect_changed(a, packed_directory(folder, "shifted", layout.tensors(shifted), layout.config),
                    layout.type, 32, layout.zero_points);
   }
 }
@@ -98,7 +115,7 @@ TEST(CkptDiffPacked, OtherScalesAndZeroPointsAreOtherValues) {
 TEST(CkptDiffPacked, AnotherGlobalScaleIsAnotherWeight) {
   const TempDir folder;
   const auto model = [&](const std::string& name, float global) {
-    return directory(
+    return packed_directory(
         folder, name,
         {file_bytes("m.weight_packed", DType::u8, {16, 32}, std::vector<std::uint8_t>(512, 0x22)),
          file_bytes("m.weight_scale", DType::f8_e4m3, {16, 4}, std::vector<std::uint8_t>(64, 0x38)),
@@ -113,10 +130,10 @@ TEST(CkptDiffPacked, AnotherGlobalScaleIsAnotherWeight) {
 // The numbers of both are i32[16, 8].
 TEST(CkptDiffPacked, WeightsOfOtherShapesInEqualWordsDiffer) {
   const TempDir folder;
-  const std::string a = directory(
+  const std::string a = packed_directory(
       folder, "a", as_words("m", random_weight(16, 64, 4, 64, false, 3), DType::bf16, false),
       compressed_tensors_config("pack-quantized", 4, "channel", 0, true));
-  const std::string b = directory(
+  const std::string b = packed_directory(
       folder, "b", as_words("m", random_weight(16, 32, 8, 32, false, 3), DType::bf16, false),
       compressed_tensors_config("pack-quantized", 8, "channel", 0, true));
   for (const auto& [left, right, types] :
@@ -135,7 +152,7 @@ TEST(CkptDiffPacked, NamesMissingParts) {
   const std::string config = compressed_tensors_config("pack-quantized", 4, "group", 32, true);
   const IntegerWeight w = random_weight(16, 64, 4, 32, false, 3);
   const Tensors tensors = as_words("m", w, DType::bf16, false);
-  const std::string a = directory(folder, "a", tensors, config);
+  const std::string a = packed_directory(folder, "a", tensors, config);
   const auto expect_parts = [&](const std::string& left, const std::string& right,
                                 const std::string& parts) {
     const Finished f = ckpt({"diff", left, right});
@@ -146,13 +163,13 @@ TEST(CkptDiffPacked, NamesMissingParts) {
   };
   Tensors more = tensors;
   more.push_back(file_bytes<float>("m.input_scale", DType::f32, {1}, {0.5f}));
-  const std::string b = directory(folder, "b", more, config);
+  const std::string b = packed_directory(folder, "b", more, config);
   expect_parts(a, b, "m.input_scale only in B");
   expect_parts(b, a, "m.input_scale only in A");
   more.back() = file_bytes<float>("m.input_scale", DType::f32, {1}, {0.25f});
-  expect_parts(b, directory(folder, "c", more, config), "m.input_scale");
+  expect_parts(b, packed_directory(folder, "c", more, config), "m.input_scale");
   more.back() = file_bytes("m.weight_g_idx", DType::i32, {64}, w.group_of);
-  const std::string indexed = directory(folder, "indexed", more, config);
+  const std::string indexed = packed_directory(folder, "indexed", more, config);
   expect_parts(a, indexed, "m.weight_g_idx only in B");
 
   const JsonDocument json =
@@ -167,15 +184,15 @@ TEST(CkptDiffPacked, ComparesScalesOfKeys) {
   const TempDir folder;
   const std::string config = compressed_tensors_config("pack-quantized", 4, "group", 32, true);
   Tensors tensors = as_words("m", random_weight(16, 64, 4, 32, false, 3), DType::bf16, false);
-  const std::string a = directory(folder, "a", tensors, config);
+  const std::string a = packed_directory(folder, "a", tensors, config);
   tensors.push_back(file_bytes<float>("attention.k_scale", DType::f32, {1}, {0.5f}));
-  const std::string b = directory(folder, "b", tensors, config);
+  const std::string b = packed_directory(folder, "b", tensors, config);
   const Finished missing = ckpt({"diff", a, b});
   EXPECT_EQ(missing.code, 3) << missing.err;
   EXPECT_THAT(missing.out, HasSubstr("model: 1 identical, 1 not\n"));
   EXPECT_THAT(missing.out, HasSubstr("  only in B  attention.k_scale  f32[1]\n"));
   tensors.back() = file_bytes<float>("attention.k_scale", DType::f32, {1}, {1.f});
-  const Finished changed = ckpt({"diff", b, directory(folder, "c", tensors, config)});
+  const Finished changed = ckpt({"diff", b, packed_directory(folder, "c", tensors, config)});
   EXPECT_EQ(changed.code, 3) << changed.err;
   EXPECT_THAT(changed.out, HasSubstr("  values     attention.k_scale  f32[1]  1 of 1 differ"));
 }
@@ -183,12 +200,12 @@ TEST(CkptDiffPacked, ComparesScalesOfKeys) {
 TEST(CkptDiffPacked, SettingsMayChangeTheValues) {
   const TempDir folder;
   const Tensors tensors = as_gptq("m", random_weight(16, 64, 4, 64, true, 3), DType::f16, 1);
-  const std::string a = directory(folder, "a", tensors, gptq_config(4, 64, false, 1));
-  expect_changed(a, directory(folder, "b", tensors, gptq_config(4, 64, false, 2)),
+  const std::string a = packed_directory(folder, "a", tensors, gptq_config(4, 64, false, 1));
+  expect_changed(a, packed_directory(folder, "b", tensors, gptq_config(4, 64, false, 2)),
                  "gptq int4[16, 64]", 1024, "quantization_config");
   // A group of a whole row.
   const Finished f =
-      ckpt({"diff", a, directory(folder, "c", tensors, gptq_config(4, -1, false, 1))});
+      ckpt({"diff", a, packed_directory(folder, "c", tensors, gptq_config(4, -1, false, 1))});
   EXPECT_EQ(f.code, 0) << f.out << f.err;
 }
 
@@ -196,8 +213,8 @@ TEST(CkptDiffPacked, ComparesTheValuesWithPlainOnes) {
   const TempDir folder;
   const IntegerWeight w = random_weight(16, 64, 4, 32, false, 3);
   const std::string packed =
-      directory(folder, "packed", as_words("m", w, DType::bf16, false),
-                compressed_tensors_config("pack-quantized", 4, "group", 32, true));
+      packed_directory(folder, "packed", as_words("m", w, DType::bf16, false),
+                       compressed_tensors_config("pack-quantized", 4, "group", 32, true));
   fs::create_directories(folder / "plain");
   write_checkpoint(folder / "plain", {float_bytes("m.weight", DType::f32, {16, 64}, w.values())},
                    "{}");
@@ -225,6 +242,102 @@ TEST(CkptDiffBlocks, EqualBytesOfOtherFormatsDiffer) {
   EXPECT_THAT(
       f.out,
       HasSubstr("  type       m.weight  INT4_64[2, 128] | INT4_64_F16[2, 128]  256 of 256 differ"));
+}
+
+std::string quantised(const TempDir& folder, const std::string& name, const std::string& from) {
+  const Finished f = lamina_program({"quantize", from, "--to", folder / name, "--format", "int8"});
+  EXPECT_EQ(f.code, 0) << f.err;
+  return folder / name;
+}
+
+std::vector<float> norm_of(const std::string& model) {
+  const io::WeightFiles files(model);
+  std::vector<float> out(32);
+  std::memcpy(out.data(), files.tensor("model.norm.weight").bytes.data(), 32 * sizeof(float));
+  return out;
+}
+
+void expect_refused_average(const TempDir& folder, const std::string& a, const std::string& b,
+                            const std::string& what) {
+  const Finished f = ckpt({"average", a, b, "--to", folder / "refused"});
+  EXPECT_EQ(f.code, 4) << f.out;
+  EXPECT_THAT(f.err, HasSubstr("error: " + b + ": tensor '"));
+  EXPECT_THAT(f.err, HasSubstr(what + " differs from the one in " + a +
+                               "; quantised weights and integers have no mean"));
+  EXPECT_THAT(f.err, HasSubstr("\n  `lamina ckpt export --dtype bfloat16` writes "));
+  for (const auto& entry : fs::directory_iterator(folder.path()))
+    EXPECT_THAT(entry.path().filename().string(), Not(HasSubstr("refused")));
+}
+
+TEST(CkptAverageQuantised, EqualPackedWeightsAreCopiedWithTheirParts) {
+  const TempDir folder;
+  const std::string a = quantised(folder, "a", trained_run()),
+                    b = quantised(folder, "b", trained_run()), mean = folder / "mean";
+  spoil_tensor(b, "model.norm.weight", [](std::span<std::byte> bytes) {
+    std::vector<float> values(bytes.size() / sizeof(float));
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    for (float& value : values) value *= 3;
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+  });
+  const Finished f = ckpt({"average", a, b, "--to", mean});
+  ASSERT_EQ(f.code, 0) << f.err;
+  const Finished changed = ckpt({"diff", a, mean});
+  EXPECT_EQ(changed.code, 3) << changed.err;
+  EXPECT_THAT(changed.out, HasSubstr(" identical, 1 not\n  values     model.norm.weight  f32[32]"));
+  std::vector<float> want = norm_of(a);
+  for (float& value : want) value *= 2;
+  EXPECT_EQ(norm_of(mean), want);
+  const Finished text = lamina_program({"decode", "-m", mean, "--ids", "1,2", "-n", "2"});
+  EXPECT_EQ(text.code, 0) << text.err;
+}
+
+TEST(CkptAverageQuantised, OtherPackedWeightsHaveNoMeanButPlainOnesDo) {
+  const TempDir folder;
+  const std::string a = quantised(folder, "a", trained_run()),
+                    b = quantised(folder, "b", trained_run() + "/checkpoints/step-00000002");
+  expect_refused_average(folder, a, b, "(packed)");
+  for (const std::string name : {"a", "b"})
+    ASSERT_EQ(
+        ckpt({"export", folder / name, "--to", folder / (name + "_plain"), "--dtype", "bfloat16"})
+            .code,
+        0);
+  const Finished f =
+      ckpt({"average", folder / "a_plain", folder / "b_plain", "--to", folder / "mean"});
+  EXPECT_EQ(f.code, 0) << f.err;
+}
+
+TEST(CkptAverageQuantised, EqualFrozenBlocksAreCopied) {
+  const TempDir folder;
+  quantised(folder, "base", trained_run());
+  const std::string run = folder.write(
+      "frozen.toml",
+      "[data]\ntrain = \"" LAMINA_SOURCE_DIR
+      "/docs/glossary.md\"\nsequence_length = 32\n[train]\nfrom = \"base\"\nsteps = 4\n"
+      "batch_size = 2\n[[optimizer.groups]]\nmatch = \"*.attention.*\"\nfrozen = true\n"
+      "[checkpoint]\nevery_steps = 2\n[run]\nout = \"frozen\"\n");
+  const Finished trained = lamina_program({"train", run, "--quiet"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const std::string a = folder / "frozen/checkpoints/step-00000002",
+                    b = folder / "frozen/checkpoints/step-00000004", mean = folder / "mean";
+  const Finished f = ckpt({"average", a, b, "--to", mean});
+  ASSERT_EQ(f.code, 0) << f.err;
+  {
+    const io::WeightFiles before(a), after(mean);
+    int num_in_blocks = 0;
+    for (std::string_view name : before.names()) {
+      EXPECT_EQ(after.block_format(name), before.block_format(name)) << name;
+      if (!before.block_format(name)) continue;
+      EXPECT_TRUE(std::ranges::equal(after.tensor(name).bytes, before.tensor(name).bytes)) << name;
+      ++num_in_blocks;
+    }
+    EXPECT_EQ(num_in_blocks, 8);  // of two layers
+  }
+  const Finished text = lamina_program({"decode", "-m", mean, "--ids", "1,2", "-n", "2"});
+  EXPECT_EQ(text.code, 0) << text.err;
+
+  spoil_tensor(b, "layers.1.attention.wq.weight",
+               [](std::span<std::byte> bytes) { bytes.back() ^= std::byte{1}; });
+  expect_refused_average(folder, a, b, "'layers.1.attention.wq.weight' (INT8_32)");
 }
 
 }  // namespace

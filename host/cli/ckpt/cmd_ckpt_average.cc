@@ -32,7 +32,8 @@ Command ckpt_average_command() {
               "Each tensor is summed in float64 in their order and rounded once to its type. "
               "The directory has the layout, config and tokenizer of the first checkpoint and no "
               "optimizer state. It can be decoded, evaluated, exported and trained from. All "
-              "checkpoints must have the same tensors.",
+              "checkpoints must have the same tensors, and equal quantised weights, which are "
+              "copied.",
           .options = {to_option()},
           .positionals = {{.name = "DIR",
                            .doc = "Run directories, checkpoints or Hugging Face directories.",
