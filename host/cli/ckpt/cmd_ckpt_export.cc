@@ -51,7 +51,9 @@ Command ckpt_export_command() {
               "train.from has the names, types and files of the starting model. The export is "
               "loaded as a check before it gets its name.",
           .options = {weights_option(), to_option(),
-                      stored_type_option("Type of the tensors; default: the stored type."),
+                      stored_type_option(
+                          "Type of the tensors; default: the stored type. Quantised weights are "
+                          "copied, or become bfloat16 if the layout changes."),
                       choice_option(
                           "layout", "LAYOUT", {"published", "fused"}, {},
                           "fused: q_proj, k_proj and v_proj as one tensor qkv_proj, gate_proj "

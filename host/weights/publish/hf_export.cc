@@ -79,7 +79,7 @@ TransferPlan plan_transfers(const decoder::Model& model, const io::WeightFiles& 
     if (from.empty()) continue;  // optional, missing
     const std::string& source = out.from.tensor_of(from[0]).name;
     const DType stored =
-        form ? form->dtype(to.name).value_or(form->main_dtype()) : files.tensor(source).dtype;
+        form ? form->dtype(to.name).value_or(form->main_dtype()) : published_dtype(files, source);
     if (const auto matrix =
             options.compressed ? compressed_matrix(model, out.to, to) : std::nullopt) {
       for (io::TensorSpec& spec : compressed_tensors(*matrix))
@@ -96,9 +96,7 @@ TransferPlan plan_transfers(const decoder::Model& model, const io::WeightFiles& 
       }
       continue;
     }
-    const bool as_published = form && target == stored && is_floating(target);
-    if (!as_published && target != DType::bf16 && target != DType::i32 && target != DType::i64)
-      target = DType::f32;
+    if (!is_floating(target) && target != DType::i32 && target != DType::i64) target = DType::f32;
     out.transfers.push_back(
         {{publishers::without_wrappers(to.name), target, to.shape}, static_cast<int>(i), to.name});
   }

@@ -114,11 +114,9 @@ void write_tensors(JsonWriter& json, const decoder::Model& model, const io::Weig
   json.key("tensors").begin_object();
   for (const PublishedTensor& tensor : map.tensors()) {
     if (tensor.name.starts_with(publishers::kAdapterPrefix)) continue;
-    const io::StoredWeight stored(files, tensor.name);
-    const DType dtype = stored.is_uncompressed() ? stored.data().dtype : DType::bf16;
     json.key(publishers::without_wrappers(name_of_values(model, tensor.name))).begin_object();
-    json.key("dtype").value(name(dtype));
-    json.key("file").value(fs::path(files.path_of(stored.data().name)).filename().string());
+    json.key("dtype").value(name(published_dtype(files, tensor.name)));
+    json.key("file").value(fs::path(files.path_of(tensor.name)).filename().string());
     json.end_object();
   }
   json.end_object();
@@ -169,6 +167,11 @@ DType PublishedForm::main_dtype() const {
   std::map<DType, int> counts;
   for (const auto& [tensor, dtype] : dtypes_) ++counts[dtype];
   return std::ranges::max_element(counts, {}, [](const auto& c) { return c.second; })->first;
+}
+
+DType published_dtype(const io::WeightFiles& files, std::string_view tensor) {
+  const io::StoredWeight stored(files, tensor);
+  return stored.is_uncompressed() ? stored.data().dtype : DType::bf16;
 }
 
 std::string published_form(const decoder::Model& model, const decoder::Model& source,

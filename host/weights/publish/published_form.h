@@ -48,10 +48,13 @@ class PublishedForm {
   std::map<std::string, std::string, std::less<>> file_of_;
 };
 
+// Returns the type in which the values of a stored tensor are published: its own, bfloat16 for a
+// compressed one.
+DType published_dtype(const io::WeightFiles& files, std::string_view tensor);
+
 // Returns the text of published.json for `model`, whose weights come from `files`, which `map` maps
-// to `source`. Its config contains the values of [model] that differ from the source. Compressed
-// tensors become bfloat16. Returns "" if the files are neither beside a config.json nor a
-// checkpoint with a form.
+// to `source`. Its config contains the values of [model] that differ from the source. Returns ""
+// if the files are neither beside a config.json nor a checkpoint with a form.
 std::string published_form(const decoder::Model& model, const decoder::Model& source,
                            const io::WeightFiles& files, const TensorMap& map);
 
