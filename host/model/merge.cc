@@ -1,8 +1,11 @@
 #include "model/merge.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "core/error.h"
+#include "io/stored_weight.h"
 #include "model/export.h"
 #include "model/new_directory.h"
 #include "model/scratch_model.h"
@@ -34,6 +37,21 @@ void write_merged(const decoder::Model& base, const OpenedModel& adapted,
   scratch.write(base, merged_values, adapted.directory);
 }
 
+// Returns the type for a base without a published form, eg a GGUF file: bfloat16 if it has
+// compressed weights, else the type of most values.
+DType main_dtype(const io::WeightFiles& files, const weights::TensorMap& map) {
+  std::map<DType, std::int64_t> num_values;
+  for (const weights::PublishedTensor& tensor : map.tensors()) {
+    const io::StoredWeight weight(files, tensor.name);
+    if (!weight.is_uncompressed()) return DType::bf16;
+    if (is_floating(weight.data().dtype))
+      num_values[weight.data().dtype] += weight.shape().num_elements();
+  }
+  const auto main =
+      std::ranges::max_element(num_values, {}, [](const auto& entry) { return entry.second; });
+  return main == num_values.end() ? DType::f32 : main->first;
+}
+
 }  // namespace
 
 weights::Exported merge_to_hf(const std::string& path, const WeightChoice& choice,
@@ -53,10 +71,11 @@ weights::Exported merge_to_hf(const std::string& path, const WeightChoice& choic
     if (fs::exists(fs::path(adapted.directory) / name))
       fs::copy_file(fs::path(adapted.directory) / name, fs::path(scratch.directory()) / name);
   const std::shared_ptr<io::WeightFiles> files = adapted.weight_files();
-  if (const std::string form = weights::published_form(
-          base, base, *files, weights::match_weights(*adapted.model, *files));
-      !form.empty())
+  const weights::TensorMap map = weights::match_weights(*adapted.model, *files);
+  if (const std::string form = weights::published_form(base, base, *files, map); !form.empty())
     io::write_durably(fmt::format("{}/{}", scratch.directory(), weights::kPublishedFormFile), form);
+  else if (!dtype)
+    dtype = main_dtype(*files, map);
   return export_checked(base, scratch.directory(), to, {.dtype = dtype}, plugins);
 }
 

@@ -4,9 +4,12 @@
 
 #include <filesystem>
 
+#include "core/float16.h"
+#include "formats/lookup.h"
 #include "model/export.h"
 #include "support/expect_error.h"
 #include "support/gguf_conversion.h"
+#include "support/packed_model.h"
 #include "support/paths.h"
 #include "train/lora_run.h"
 
@@ -71,6 +74,46 @@ TEST(GgufTraining, LearnsAdaptersOfThePublishedModel) {
             logits_of(load_f32(over_published.checkpoint())));
   EXPECT_EQ(logits_of(load_f32(a / "model", copy_adapter(b, over_file.checkpoint()))),
             logits_of(load_f32(over_published.checkpoint())));
+}
+
+// Adds the matrices of feed-forwards in blocks of Q8_0 with the same numbers.
+void add_blocks(GgufConversion& model) {
+  std::string block = raw_bytes(to_float16(0.01f).bits);
+  for (int i = 0; i < 32; ++i) block += static_cast<char>(i - 16);
+  for (std::int64_t layer = 0; layer < model.count("num_hidden_layers"); ++layer)
+    for (const auto& [name, published] : kFeedForwardNames) {
+      const std::vector<std::int64_t> dims =
+          model.dims(GgufConversion::published_layer(layer, published) + ".weight");
+      std::string bytes;
+      for (std::int64_t i = 0; i < dims[0] * dims[1] / 32; ++i) bytes += block;
+      model.gguf.tensor(GgufConversion::layer_name(layer, name) + ".weight", dims,
+                        formats::block_format_named("Q8_0")->gguf_type, bytes);
+    }
+}
+
+TEST(GgufTraining, MergedBlocksBecomeBfloat16AndPlainFilesKeepTheirType) {
+  const PackedModel folder;
+  RunOfFile run(folder.write("lora.toml",
+                             "[data]\ntrain = [\"text.txt\"]\nsequence_length = 24\n[train]\n"
+                             "from = \"base\"\nsteps = 1\nbatch_size = 2\n[lora]\nrank = 4\n"
+                             "[run]\nout = \"out\"\n"));
+  run.train();
+  const std::string adapter = copy_adapter(folder, run.checkpoint());
+  for (const bool in_blocks : {false, true}) {
+    const std::string name = in_blocks ? "blocks" : "plain";
+    GgufConversion model = as_llama(folder / "base");
+    if (in_blocks)
+      add_blocks(model);
+    else
+      model.layers(kFeedForwardNames);
+    const std::string gguf = folder.write(name + ".gguf", model.gguf.bytes());
+    model::merge_to_hf(gguf, {.adapter = adapter}, folder / name, {}, built_plugins(),
+                       cpu::cpu_backend());
+    const io::WeightFiles files(folder / name);
+    EXPECT_TRUE(files.contains("model.layers.1.mlp.down_proj.weight"));
+    for (std::string_view tensor : files.names())
+      EXPECT_EQ(files.tensor(tensor).dtype, in_blocks ? DType::bf16 : DType::f32) << tensor;
+  }
 }
 
 TEST(GgufTraining, RowsThatAreNoHeadsAreRefused) {

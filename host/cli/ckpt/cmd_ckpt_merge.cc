@@ -24,20 +24,22 @@ int run_merge(const Arguments& a, const Device& device) {
 }  // namespace
 
 Command ckpt_merge_command() {
-  return {.name = "ckpt merge",
-          .summary = "writes a model and its adapter as one Hugging Face directory",
-          .details =
-              "Each adapted matrix becomes w + scale b a, computed in float32 and rounded once to "
-              "its type. The directory has the layout of the adapter's model and no adapter.",
-          .options = {adapter_option(), weights_option(), to_option(),
-                      stored_type_option(
-                          "Type of the tensors; default: the type in the adapter's model.")},
-          .positionals = {{.name = "DIR",
-                           .doc = "A run or checkpoint trained with [lora], an adapter as PEFT "
-                                  "saves it, or with --adapter its model."}},
-          .examples = {"lamina ckpt merge runs/mine --to merged",
-                       "lamina ckpt merge model --adapter adapter --to merged"},
-          .run = run_merge};
+  return {
+      .name = "ckpt merge",
+      .summary = "writes a model and its adapter as one Hugging Face directory",
+      .details =
+          "Each adapted matrix becomes w + scale b a, computed in float32 and rounded once to "
+          "its type. The directory has the layout of the adapter's model and no adapter.",
+      .options = {adapter_option(), weights_option(), to_option(),
+                  stored_type_option(
+                      "Type of the tensors; default: the type in the adapter's model, bfloat16 for "
+                      "quantised weights.")},
+      .positionals = {{.name = "DIR",
+                       .doc = "A run or checkpoint trained with [lora], an adapter as PEFT "
+                              "saves it, or with --adapter its model."}},
+      .examples = {"lamina ckpt merge runs/mine --to merged",
+                   "lamina ckpt merge model --adapter adapter --to merged"},
+      .run = run_merge};
 }
 
 }  // namespace lamina::cli
