@@ -178,7 +178,8 @@ TEST(Fp8Products, KeepWhatIsNotANumberInItsRow) {
 TEST(Fp8Products, ARowHasTheSameBitsAloneAndInABatch) {
   for_all_fp8_formats([](const BlockFormat& format) {
     const std::int64_t n = 77, k = 5 * format.num_values, m = 16;
-    const Bytes blocks = random_blocks(format, n * k, 6);
+    Bytes blocks = random_blocks(format, n * k, 6);
+    remove_nans(format, blocks);  // they may have any bits
     const std::vector<bfloat16> x = random_rows(m * k, 7);
     set_threads(3, false);
     const std::vector<float> all = product(format, x, blocks, m, n, k);
