@@ -8,6 +8,15 @@
 
 namespace lamina::publishers {
 
+bool is_text_config(std::string_view key) {
+  return key == "text_config" ||
+         std::ranges::find(kTextConfigHolders, key) != std::end(kTextConfigHolders);
+}
+
+bool is_compression_key(std::string_view key) {
+  return std::ranges::find(kCompressionKeys, key) != std::end(kCompressionKeys);
+}
+
 bool is_activation_scale(std::string_view name) {
   return std::ranges::any_of(kActivationSuffixes,
                              [&](std::string_view suffix) { return name.ends_with(suffix); });

@@ -109,6 +109,12 @@ inline constexpr std::string_view kActivationSuffixes[] = {
 // tensor without the suffix.
 inline constexpr ScalesName kMxfp4Name = {"_blocks", "_scales"};
 
+// Returns whether a key of config.json is text_config or one of kTextConfigHolders.
+bool is_text_config(std::string_view key);
+
+// Returns whether a key is one of kCompressionKeys.
+bool is_compression_key(std::string_view key);
+
 // Returns whether a name ends in one of kActivationSuffixes.
 bool is_activation_scale(std::string_view name);
 

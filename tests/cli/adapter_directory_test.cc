@@ -154,6 +154,18 @@ TEST(AdapterDirectory, OfARunIsThatOfItsNewestCheckpoint) {
   refused(adapter() + "/adapter_config.json", "is not a directory");
 }
 
+TEST(AdapterDirectory, MergesIntoAQuantisedModelAsPlainValues) {
+  const TempDir folder;
+  const std::string quantised = folder / "q";
+  ASSERT_EQ(lamina_program({"quantize", trained_run(), "--to", quantised, "--format", "int8"}).code,
+            0);
+  nest_config(folder, "q");
+  const Finished f = ckpt({"merge", quantised, "--adapter", adapter(), "--to", folder / "merged"});
+  ASSERT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(folder.read("merged/config.json"), HasSubstr("text_config"));
+  EXPECT_THAT(folder.read("merged/config.json"), Not(HasSubstr("quantization_config")));
+}
+
 TEST(AdapterDirectory, IsNotComparedWithAModel) {
   const std::string model = trained_run() + "/checkpoints/step-00000004";
   for (const auto& [a, b] : {std::pair(adapter(), model), {model, adapter()}}) {

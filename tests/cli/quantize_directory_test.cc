@@ -240,6 +240,19 @@ TEST(QuantizeDirectory, AQuantisedModelIsNotQuantisedAgain) {
   EXPECT_THAT(decoded.err, HasSubstr("error: --quantize: " + to + " is quantised already: "));
 }
 
+TEST(QuantizeDirectory, AnExportOfPlainValuesIsPlainInTextConfigToo) {
+  const TempDir folder;
+  ASSERT_EQ(quantize(trained_run(), folder / "q", "int8").code, 0);
+  nest_config(folder, "q");
+  const Finished result =
+      ckpt({"export", folder / "q", "--to", folder / "plain", "--dtype", "bfloat16"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(folder.read("plain/config.json"), HasSubstr("text_config"));
+  EXPECT_THAT(folder.read("plain/config.json"), Not(HasSubstr("quantization_config")));
+  const Finished again = quantize(folder / "plain", folder / "again", "int4");
+  EXPECT_EQ(again.code, 0) << again.err;
+}
+
 TEST(QuantizeDirectory, AnExistingDirectoryIsRefused) {
   const TempDir folder;
   const Finished result = quantize(trained_run(), folder.path(), "int8");

@@ -46,6 +46,14 @@ inline lamina::testing::Finished train_tiny(const lamina::testing::TempDir& fold
   return lamina_program(words);
 }
 
+// Moves the keys of a Llama's config.json one level down, like a multimodal model's.
+inline void nest_config(const lamina::testing::TempDir& folder, const std::string& model) {
+  const std::string file = model + "/config.json";
+  folder.write(file, R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama",)"
+                     R"( "text_config": )" +
+                         folder.read(file) + "}");
+}
+
 // Compares the last checkpoints of two such runs: weights and optimizer state.
 inline void expect_equal_tensors(const lamina::testing::TempDir& folder, const std::string& a,
                                  const std::string& b) {

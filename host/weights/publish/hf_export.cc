@@ -221,17 +221,31 @@ DType main_dtype(const std::vector<Transfer>& transfers) {
   return main == bytes.end() ? DType::f32 : main->first;
 }
 
+// Writes an object without the keys of compression, also of the text_config in it.
+void write_uncompressed(JsonWriter& json, const JsonValue& object) {
+  json.begin_object();
+  for (const auto& [key, value] : object.members()) {
+    if (publishers::is_compression_key(key)) continue;
+    json.key(key);
+    if (publishers::is_text_config(key) && value.is_object())
+      write_uncompressed(json, value);
+    else
+      json.value(value);
+  }
+  json.end_object();
+}
+
 // Returns the config.json of the weights with the current type.
 std::string edited_config(const JsonValue& config, DType dtype, bool compressed) {
   JsonWriter json(2);
   json.begin_object();
   for (const auto& [key, value] : config.members()) {
-    if (!compressed && std::ranges::find(publishers::kCompressionKeys, key) !=
-                           std::end(publishers::kCompressionKeys))
-      continue;
+    if (!compressed && publishers::is_compression_key(key)) continue;
     json.key(key);
     if (key == "torch_dtype" || key == "dtype")
       json.value(long_name(dtype));
+    else if (!compressed && publishers::is_text_config(key) && value.is_object())
+      write_uncompressed(json, value);
     else
       json.value(value);
   }

@@ -15,11 +15,6 @@ namespace fs = std::filesystem;
 using Edits =
     std::map<std::string, std::string, std::less<>>;  // JSON by path: "rope_scaling.factor"
 
-bool is_compression_key(std::string_view key) {
-  return std::ranges::find(publishers::kCompressionKeys, key) !=
-         std::end(publishers::kCompressionKeys);
-}
-
 // Returns the edits below `key`, relative to it.
 Edits below(const Edits& edits, std::string_view key) {
   const std::string prefix = std::string(key) + ".";
@@ -29,19 +24,22 @@ Edits below(const Edits& edits, std::string_view key) {
   return out;
 }
 
-// Writes `object` (null: an empty one) with these values replaced.
+// Writes `object` (null: an empty one) with these values replaced; without keep_all, also without
+// the keys of compression, at the top and in text_config.
 void write_edited(JsonWriter& out, const JsonValue* object, const Edits& edits, bool keep_all) {
   out.begin_object();
   std::map<std::string, bool, std::less<>> there;
   if (object)
     for (const auto& [key, value] : object->members()) {
-      if (!keep_all && is_compression_key(key)) continue;
+      if (!keep_all && publishers::is_compression_key(key)) continue;
       there[std::string(key)] = true;
       out.key(key);
+      const bool keep_inner = keep_all || !publishers::is_text_config(key);
       if (const auto edit = edits.find(key); edit != edits.end())
         out.raw(edit->second);
-      else if (const Edits inner = below(edits, key); value.is_object() && !inner.empty())
-        write_edited(out, &value, inner, true);
+      else if (const Edits inner = below(edits, key);
+               value.is_object() && (!keep_inner || !inner.empty()))
+        write_edited(out, &value, inner, keep_inner);
       else
         out.value(value);
     }
