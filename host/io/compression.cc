@@ -250,10 +250,13 @@ Shape scales_shape(Shape values, const Compression::Block& block) {
 
 JsonValue quantization_config(const JsonValue& config) {
   if (!config.is_object()) return {};
-  JsonValue section = config.find("quantization_config");
-  const JsonValue language = config.find("text_config");
-  if (!section && language && language.is_object()) section = language.find("quantization_config");
-  return section && !section.is_null() ? section : JsonValue();
+  if (const JsonValue section = config.find(publishers::kQuantizationConfig);
+      section && !section.is_null())
+    return section;
+  for (const auto& [key, value] : config.members())
+    if (publishers::is_text_config(key))
+      if (const JsonValue section = quantization_config(value)) return section;
+  return {};
 }
 
 Compression read_compression(const std::string& directory) {

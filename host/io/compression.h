@@ -48,7 +48,8 @@ struct Compression {
 // Returns the shape of the scales of a matrix, or of stacked matrices, in such blocks.
 Shape scales_shape(Shape values, const Compression::Block& block);
 
-// Returns quantization_config of a config.json, also of its text_config; empty if there is none.
+// Returns quantization_config of a config.json, else of its text_config; empty if there is none, or
+// only null.
 JsonValue quantization_config(const JsonValue& config);
 
 // Reads `directory`/config.json, if it exists. Errors (class checkpoint): a method or a variant of

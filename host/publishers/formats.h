@@ -48,10 +48,13 @@ inline constexpr std::string_view kAdapterStem = "adapter_model";
 inline constexpr std::string_view kLanguageModelFolders[] = {"language_model.model.",
                                                              "model.language_model."};
 
+// The key of config.json whose object describes compressed weights; null says that they are plain.
+inline constexpr std::string_view kQuantizationConfig = "quantization_config";
+
 // Keys of config.json that describe the compression of weights; an uncompressed checkpoint has none
 // of them.
 inline constexpr std::string_view kCompressionKeys[] = {
-    "quantization_config",
+    kQuantizationConfig,
     "expert_dtype",  // DeepSeek V4
 };
 

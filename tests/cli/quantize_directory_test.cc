@@ -181,6 +181,19 @@ TEST(QuantizeDirectory, ConfigMayHaveInfiniteNumbers) {
   EXPECT_THAT(folder.read("out/config.json"), HasSubstr("Infinity"));
 }
 
+// Some programs write null for plain weights.
+TEST(QuantizeDirectory, ConfigMayHaveAQuantizationConfigOfNull) {
+  const TempDir folder;
+  const std::string model = folder / "model";
+  ASSERT_EQ(lamina_program({"ckpt", "export", trained_run(), "--to", model}).code, 0);
+  std::string config = folder.read("model/config.json");
+  config.insert(config.find('{') + 1, "\"quantization_config\": null,");
+  folder.write("model/config.json", config);
+  const Finished result = quantize(model, folder / "out", "int4");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(ids_of(folder / "out", {}), ids_of(model, {"--quantize", "int4"}));
+}
+
 // Rows of 48 and 80 values, which no block divides: a plain directory that decodes as on the fly.
 TEST(QuantizeDirectory, AModelOfOddRowsStaysPlainWithAWarning) {
   const TempDir folder;

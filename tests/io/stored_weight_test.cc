@@ -75,6 +75,17 @@ TEST(StoredWeight, F8IsItsValueTimesTheScaleOfItsBlock) {
   EXPECT_EQ(weight.names(), (std::vector<std::string_view>{"w.weight", "w.weight_scale_inv"}));
 }
 
+TEST(StoredWeight, ABlockSizeMayBeInTextConfigBelowANullAtTheTop) {
+  TempDir dir;
+  const WeightFiles files =
+      written(dir,
+              {stored("w.weight", DType::f8_e4m3, {2, 4}, Bytes(8, 0x38)),
+               stored<float>("w.weight_scale_inv", DType::f32, {1, 2}, {3, 5})},
+              R"({"quantization_config": null, "text_config": {"quantization_config": {
+          "quant_method": "fp8", "weight_block_size": [2, 2]}}})");
+  EXPECT_EQ(all_values(StoredWeight(files, "w.weight")), (Floats{3, 3, 5, 5, 3, 3, 5, 5}));
+}
+
 TEST(StoredWeight, F8MayHaveAScaleForEachRow) {
   TempDir dir;
   WeightFiles files = written(dir, {stored("w.weight", DType::f8_e4m3, {2, 2}, Bytes(4, 0x38)),

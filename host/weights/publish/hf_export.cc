@@ -274,8 +274,9 @@ std::string quantised_config(const std::string& config, const decoder::Model& mo
       JsonDocument::parse(config, to + "/config.json", publishers::kPythonJson);
   JsonWriter json(2);
   json.begin_object();
-  for (const auto& [key, value] : document.root().members()) json.key(key).value(value);
-  json.key("quantization_config");
+  for (const auto& [key, value] : document.root().members())
+    if (key != publishers::kQuantizationConfig) json.key(key).value(value);
+  json.key(publishers::kQuantizationConfig);
   write_quantization_config(json, matrices, plain_modules(model, plan.to, matrices));
   return json.end_object().text() + "\n";
 }
