@@ -14,6 +14,7 @@
 #include "formats/encode.h"
 #include "formats/value_rounder.h"
 #include "model/calibration.h"
+#include "weights/publish/hf_export.h"
 #include "weights/publish/published.h"
 #include "weights/quantise/budget.h"
 #include "weights/quantise/error_feedback.h"
@@ -104,13 +105,13 @@ class Chooser {
     out_.blocks.resize(out_.storages.size());
     errors_.resize(out_.storages.size());
     rounded_groups_.resize(out_.storages.size());
-    for (std::size_t i = 0; i < out_.storages.size(); ++i)
-      if (out_.storages[i])
-        weights::check_is_plain(parameter(i), what, map_, *files, static_cast<int>(i));
+    weights::check_are_plain(model_, weights::quantised_parameters(out_.storages), what, map_,
+                             *files);
   }
 
   ChosenBlocks run() && {
     check_method();
+    check_forms();
     if (!method_.calibrate.empty()) calibrate();
     if (method_.target_bits) spend_bits();
     return std::move(out_);
@@ -156,6 +157,13 @@ class Chooser {
                      "rounded with error feedback",
                      {"remove it, use --format int4, or check the rules, and warnings about "
                       "matrices that stay plain"}});
+  }
+
+  // Sets the storages for the check only: the text is read with the plain model.
+  void check_forms() {
+    weights::set_quantised(*from_.model, out_.storages);
+    weights::check_compressed(model_, *files_);
+    from_.model->set_storage(std::vector<Storage>(out_.storages.size()));
   }
 
   const decoder::Parameter& parameter(std::size_t i) const { return model_.parameters().all()[i]; }

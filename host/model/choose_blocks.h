@@ -18,10 +18,10 @@ struct ChosenBlocks {
   std::vector<std::vector<std::byte>> blocks;  // empty: rounded to nearest when they are written
 };
 
-// UserError: exit 2 for a text or a number of bits that the formats cannot use, before the text is
-// read, and for a parameter that is compressed in the files; exit 4 for inputs that are not finite.
-// REQUIRES: the method has a text or a number of bits. Memory: the blocks, and about a gigabyte of
-// moments.
+// UserError: exit 2, before the text is read, for a text or a number of bits that the formats
+// cannot use, a tensor that the layout cannot express, and a parameter that is compressed in the
+// files; exit 4 for inputs that are not finite. REQUIRES: the method has a text or a number of
+// bits. Memory: the blocks, and about a gigabyte of moments.
 ChosenBlocks choose_blocks(const OpenedModel& from, const std::shared_ptr<io::WeightFiles>& files,
                            const weights::Quantisation& what, const QuantiseMethod& method,
                            const Workers& workers);

@@ -354,9 +354,7 @@ void quantise_frozen(const config::RunConfig& run, const train::StartWeights* we
                      {"add [lora] with a rank, which trains an adapter only, or remove the key"}});
   std::vector<const formats::BlockFormat*> storages =
       weights::choose_storage(model, what, run.train.dtype, std::move(storable));
-  if (weights)
-    for (std::size_t i = 0; i < storages.size(); ++i)
-      if (storages[i]) weights->check_is_plain(static_cast<int>(i), what);
+  if (weights) weights->check_are_plain(weights::quantised_parameters(storages), what);
   weights::set_quantised(model, std::move(storages));
 }
 

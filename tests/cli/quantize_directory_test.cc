@@ -22,6 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using lamina::testing::Finished;
 using lamina::testing::TempDir;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 std::vector<std::string> formats() {
@@ -251,6 +252,29 @@ TEST(QuantizeDirectory, AQuantisedModelIsNotQuantisedAgain) {
       lamina_program({"decode", "-m", to, "--quantize", "int4", "--ids", "1", "-n", "1"});
   EXPECT_EQ(decoded.code, 2);
   EXPECT_THAT(decoded.err, HasSubstr("error: --quantize: " + to + " is quantised already: "));
+  EXPECT_THAT(decoded.err,
+              EndsWith("\n  remove it: all matrices that it would round are quantised in the "
+                       "files\n"));
+}
+
+// Its experts are in MXFP4, its attention is plain.
+TEST(QuantizeDirectory, MatricesThatAreQuantisedStayWithTheAdvisedRules) {
+  std::vector<std::string> words = {
+      "decode",     "-m",   LAMINA_SOURCE_DIR "/tests/golden/hf/gpt_oss_mxfp4",
+      "--quantize", "int8", "--ids",
+      "1",          "-n",   "1"};
+  const Finished refused = lamina_program(words);
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err,
+              EndsWith("\n  remove it, or add these rules before all others, which leave quantised "
+                       "matrices as they are: "
+                       "--quantize-rule 'layers.*.moe.experts.w1.weight=none' "
+                       "--quantize-rule 'layers.*.moe.experts.w2.weight=none' "
+                       "--quantize-rule 'layers.*.moe.experts.w3.weight=none'\n"));
+  for (const std::string name : {"w1", "w2", "w3"})
+    words.insert(words.end(), {"--quantize-rule", "layers.*.moe.experts." + name + ".weight=none"});
+  const Finished decoded = lamina_program(words);
+  EXPECT_EQ(decoded.code, 0) << decoded.err;
 }
 
 TEST(QuantizeDirectory, AnExportOfPlainValuesIsPlainInTextConfigToo) {
@@ -282,6 +306,37 @@ TEST(QuantizeDirectory, AFileThatCannotBeWrittenLeavesNothing) {
       {.folder = folder.path()});
   EXPECT_EQ(result.code, 4) << result.err;
   EXPECT_THAT(entries(folder.path()), ::testing::IsEmpty());
+}
+
+// Three matrices in one tensor have one format.
+TEST(QuantizeDirectory, MatricesOfOneTensorStayPlainWithTheAdvisedRules) {
+  const TempDir folder;
+  const std::string from = folder / "fused";
+  ASSERT_EQ(ckpt({"export", trained_run(), "--to", from, "--layout", "fused"}).code, 0);
+  // The text does not exist: the refusal comes before it is read.
+  const Finished refused = quantize(
+      from, folder / "out", "int4",
+      {"--quantize-rule", "layers.*.attention.wk.weight=int8", "--calibrate", folder / "none.txt"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err,
+              HasSubstr("error: model.layers.0.self_attn.qkv_proj.weight: has no form in the "
+                        "layout of compressed-tensors: its rows belong to parameters with several "
+                        "formats: "));
+  EXPECT_THAT(refused.err, HasSubstr("'layers.0.attention.wk.weight' INT8_32"));
+  EXPECT_THAT(refused.err, HasSubstr("'layers.0.attention.wq.weight' INT4_32"));
+  EXPECT_THAT(refused.err, HasSubstr("; expected one format for all\n"
+                                     "  keep it as it is with these rules before all others, and "
+                                     "remove rules that then have no effect: --quantize-rule '"));
+  std::vector<std::string> rules;
+  for (const std::string name : {"wq", "wk", "wv"}) {
+    const std::string rule = "layers.*.attention." + name + ".weight=none";
+    EXPECT_THAT(refused.err, HasSubstr("--quantize-rule '" + rule + "'"));
+    rules.insert(rules.end(), {"--quantize-rule", rule});
+  }
+  EXPECT_THAT(refused.err,
+              EndsWith("\n  or quantise it when it is loaded: lamina decode --quantize\n"));
+  const Finished result = quantize(from, folder / "out", "int4", rules);
+  EXPECT_EQ(result.code, 0) << result.err;
 }
 
 struct Stopped {};

@@ -127,7 +127,9 @@ TEST(QuantisedBase, ABaseInBlocksIsRefused) {
   const PackedModel folder;
   const std::string text = refusal(folder, "packed", {"train.quantize=int4"});
   EXPECT_NE(text.find("is quantised already"), text.npos) << text;
-  EXPECT_NE(text.find("\n  remove it, or add train.quantize_rules 'layers."), text.npos) << text;
+  EXPECT_NE(text.find("\n  remove it: all matrices that it would round are quantised in the files"),
+            text.npos)
+      << text;
 }
 
 TEST(QuantisedBase, UnknownFormatsAndRulesNameTheirKeys) {

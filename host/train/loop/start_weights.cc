@@ -222,9 +222,10 @@ void StartWeights::read_rounded(int parameter, const formats::BlockFormat& forma
   weights::read_quantised(as, map_, *files_, from, {}, out);
 }
 
-void StartWeights::check_is_plain(int parameter, const weights::Quantisation& what) const {
-  const int from = origin_[static_cast<std::size_t>(parameter)];
-  weights::check_is_plain(source_.parameters()[from], what, map_, *files_, from);
+void StartWeights::check_are_plain(std::vector<int> parameters,
+                                   const weights::Quantisation& what) const {
+  for (int& p : parameters) p = origin_[static_cast<std::size_t>(p)];
+  weights::check_are_plain(source_, parameters, what, map_, *files_);
 }
 
 void StartWeights::read_as(int parameter, DType dtype, std::byte* out) const {

@@ -43,8 +43,8 @@ class StartWeights {
   bool is_whole(int parameter) const {
     return has(parameter) && !grows_[static_cast<std::size_t>(parameter)];
   }
-  // UserError (exit 2) if it is compressed in the directory. REQUIRES: has(parameter).
-  void check_is_plain(int parameter, const weights::Quantisation& what) const;
+  // UserError (exit 2) if some of them are compressed in the directory. REQUIRES: has() of each.
+  void check_are_plain(std::vector<int> parameters, const weights::Quantisation& what) const;
 
   const io::WeightFiles& files() const { return *files_; }
   const weights::TensorMap& map() const { return map_; }

@@ -183,16 +183,43 @@ bool is_of_expert(const decoder::Parameter& p) {
   return std::ranges::find(p.desc.axes, intern_axis(LAMINA_AXIS_EXPERTS)) != p.desc.axes.end();
 }
 
-// Refuses a published tensor that the layout of compressed-tensors cannot express.
-[[noreturn]] void refuse_form(const PublishedTensor& tensor, const decoder::Parameter& parameter,
-                              const char* what) {
+using Parameters = std::vector<const decoder::Parameter*>;
+
+// Returns the parameters of a published tensor, each once.
+Parameters parameters_in(const decoder::Model& model, const TensorMap& map,
+                         const PublishedTensor& tensor) {
+  Parameters out;
+  for (const int piece : tensor.pieces) {
+    const decoder::Parameter& p =
+        model.parameters()[map.pieces()[static_cast<std::size_t>(piece)].parameter];
+    if (std::ranges::find(out, &p) == out.end()) out.push_back(&p);
+  }
+  return out;
+}
+
+// Refuses a published tensor that the layout of compressed-tensors cannot express. Rules of the
+// caller for the same parameters would come before the advised ones, or have no effect after them.
+[[noreturn]] void refuse_form(const PublishedTensor& tensor, const Parameters& parameters,
+                              const std::string& what) {
   throw UserError(
       ExitCode::usage,
       {tensor.name,
        fmt::format("has no form in the layout of compressed-tensors: {}", what),
-       {fmt::format("keep it as it is with --quantize-rule '{}=none', or quantise it when it is "
-                    "loaded: lamina decode --quantize",
-                    rule_pattern(parameter))}});
+       {fmt::format("keep it as it is with these rules before all others, and remove rules that "
+                    "then have no effect: {}",
+                    rules_of_none("--quantize-rule", parameters)),
+        "or quantise it when it is loaded: lamina decode --quantize"}});
+}
+
+[[noreturn]] void refuse_several_formats(const PublishedTensor& tensor,
+                                         const Parameters& parameters) {
+  std::vector<std::string> formats;
+  for (const decoder::Parameter* p : parameters)
+    formats.push_back(fmt::format("'{}' {}", p->name, p->storage ? p->storage->name : "plain"));
+  refuse_form(tensor, parameters,
+              fmt::format("its rows belong to parameters with several formats: {}; expected one "
+                          "format for all",
+                          fmt::join(formats, ", ")));
 }
 
 }  // namespace
@@ -202,21 +229,21 @@ std::optional<CompressedMatrix> compressed_matrix(const decoder::Model& model, c
   const auto piece_at = [&](int i) -> const Piece& {
     return map.pieces()[static_cast<std::size_t>(i)];
   };
-  const decoder::Parameter& first = model.parameters()[piece_at(tensor.pieces.front()).parameter];
-  for (int i : tensor.pieces)
-    if (model.parameters()[piece_at(i).parameter].storage != first.storage)
-      refuse_form(tensor, first, "its rows belong to parameters with several formats");
+  const Parameters parameters = parameters_in(model, map, tensor);
+  const decoder::Parameter& first = *parameters.front();
+  for (const decoder::Parameter* p : parameters)
+    if (p->storage != first.storage) refuse_several_formats(tensor, parameters);
   if (!first.storage) return {};
   if (first.desc.role == registry::Role::embedding)
-    refuse_form(tensor, first, "transformers reads tables of tokens as plain tensors only");
+    refuse_form(tensor, parameters, "transformers reads tables of tokens as plain tensors only");
   if (!tensor.name.ends_with(kWeight) || tensor.shape.ndim() != 2)
-    refuse_form(tensor, first, "expected a matrix with a name that ends in .weight");
+    refuse_form(tensor, parameters, "expected a matrix with a name that ends in .weight");
   for (int i : tensor.pieces) {
     const StridedView& view = piece_at(i).view;
     const int last = view.shape.ndim() - 1;
     if (piece_at(i).changes_values() || view.shape[last] != tensor.shape[-1] ||
         view.strides[static_cast<std::size_t>(last)] != 1 || view.offset % tensor.shape[-1] != 0)
-      refuse_form(tensor, first, "its rows are not the rows of the parameter");
+      refuse_form(tensor, parameters, "its rows are not the rows of the parameter");
   }
   std::string module = publishers::without_wrappers(tensor.name);
   module.resize(module.size() - kWeight.size());

@@ -304,6 +304,11 @@ void require_absent(const std::string& to) {
                                       {"choose another name, or remove it first"}});
 }
 
+void check_compressed(const decoder::Model& model, const io::WeightFiles& files) {
+  const std::optional<PublishedForm> form = PublishedForm::beside(files.path());
+  plan_transfers(model, files, form ? &*form : nullptr, {.compressed = true});
+}
+
 Exported export_to_hf(const decoder::Model& model, const std::string& from, const std::string& to,
                       const ExportOptions& options,
                       const std::function<void(const std::string&)>& check) {

@@ -39,6 +39,10 @@ struct ExportOptions {
   std::function<void(std::uint64_t done, std::uint64_t total)> progress = {};
 };
 
+// Throws the error (exit 2) of an export with options.compressed for a tensor that has no form in
+// that layout. It depends on shapes and storages only. REQUIRES: `files` are no GGUF file.
+void check_compressed(const decoder::Model& model, const io::WeightFiles& files);
+
 // Exports a checkpoint or a Hugging Face directory `from` to the directory `to`, which must not
 // exist and appears complete or not at all: config.json, weights under their published names (as
 // stored, or according to `options`), tokenizer files, generation_config.json. A checkpoint of

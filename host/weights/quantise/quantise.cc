@@ -15,34 +15,57 @@ namespace {
 
 constexpr std::int64_t kPartElements = 1 << 16;  // elements that a thread reads at once
 
+// Returns a compressed tensor of a parameter; empty if all are plain.
+std::string_view compressed_tensor(const TensorMap& map, const io::WeightFiles& files,
+                                   int parameter) {
+  for (const Piece& piece : map.pieces_of(parameter))
+    if (const std::string& name = map.tensor_of(piece).name;
+        !io::StoredWeight(files, name).is_uncompressed())
+      return name;
+  return {};
+}
+
 }  // namespace
 
-void check_is_plain(const decoder::Parameter& parameter, const Quantisation& what,
-                    const TensorMap& map, const io::WeightFiles& files, int index) {
-  for (const Piece& piece : map.pieces_of(index)) {
-    const std::string& name = map.tensor_of(piece).name;
-    const io::StoredWeight weight(files, name);
-    if (weight.is_uncompressed()) continue;
-    const formats::BlockFormat* format = weight.block_format();
-    throw UserError(
-        ExitCode::usage,
-        {what.option,
-         fmt::format("{} is quantised already: '{}' is stored in {}; expected plain values",
-                     files.path(), name, format ? format->name : "blocks"),
-         {fmt::format("remove it, or add {} '{}=none', which leaves the weight as it is",
-                      what.rule_option, rule_pattern(parameter))}});
-  }
+void check_are_plain(const decoder::Model& model, std::span<const int> parameters,
+                     const Quantisation& what, const TensorMap& map, const io::WeightFiles& files) {
+  std::string_view tensor;
+  std::vector<const decoder::Parameter*> compressed;
+  for (const int parameter : parameters)
+    if (const std::string_view found = compressed_tensor(map, files, parameter); !found.empty()) {
+      if (tensor.empty()) tensor = found;
+      compressed.push_back(&model.parameters()[parameter]);
+    }
+  if (compressed.empty()) return;
+  const formats::BlockFormat* format = io::StoredWeight(files, tensor).block_format();
+  const std::string note =
+      compressed.size() == parameters.size()
+          ? "remove it: all matrices that it would round are quantised in the files"
+          : fmt::format(
+                "remove it, or add these rules before all others, which leave quantised "
+                "matrices as they are: {}",
+                rules_of_none(what.rule_option, compressed));
+  throw UserError(
+      ExitCode::usage,
+      {what.option,
+       fmt::format("{} is quantised already: '{}' is stored in {}; expected plain values",
+                   files.path(), tensor, format ? format->name : "blocks"),
+       {note}});
+}
+
+std::vector<int> quantised_parameters(std::span<const formats::BlockFormat* const> storages) {
+  std::vector<int> out;
+  for (std::size_t i = 0; i < storages.size(); ++i)
+    if (storages[i]) out.push_back(static_cast<int>(i));
+  return out;
 }
 
 void quantise(decoder::Model& model, const io::WeightFiles* files, DType compute,
               const Quantisation& what) {
   std::vector<const formats::BlockFormat*> storages = choose_storage(model, what, compute);
-  if (files) {
-    const std::vector<decoder::Parameter>& parameters = model.parameters().all();
-    const TensorMap map = match_weights(model, *files);
-    for (std::size_t i = 0; i < storages.size(); ++i)
-      if (storages[i]) check_is_plain(parameters[i], what, map, *files, static_cast<int>(i));
-  }
+  if (files)
+    check_are_plain(model, quantised_parameters(storages), what, match_weights(model, *files),
+                    *files);
   set_quantised(model, std::move(storages));
 }
 

@@ -21,13 +21,15 @@ void quantise(decoder::Model& model, const io::WeightFiles* files, DType compute
               const Quantisation& what);
 
 // Likewise with the result of choose_storage(), or formats of the same parameters. REQUIRES: they
-// are plain in the files (check_is_plain()).
+// are plain in the files (check_are_plain()).
 void set_quantised(decoder::Model& model, std::vector<const formats::BlockFormat*> storages);
 
-// UserError (exit 2) at `what.option`: the parameter, which is number `index` of `map`, is
-// compressed in the files.
-void check_is_plain(const decoder::Parameter& parameter, const Quantisation& what,
-                    const TensorMap& map, const io::WeightFiles& files, int index);
+// UserError (exit 2) at `what.option`: some of these parameters, which are to be quantised, are
+// compressed in the files. REQUIRES: `map` is match_weights(model, files).
+void check_are_plain(const decoder::Model& model, std::span<const int> parameters,
+                     const Quantisation& what, const TensorMap& map, const io::WeightFiles& files);
+// Returns the parameters with a storage.
+std::vector<int> quantised_parameters(std::span<const formats::BlockFormat* const> storages);
 
 // A parameter or a published tensor to be stored in blocks, as rows.
 struct RowsToEncode {

@@ -110,16 +110,11 @@ class Chooser {
 
   std::string odd_rows_text(const std::string& format, const std::string& count) const {
     const Parameter& p = *odd_rows_.front();
-    std::vector<std::string> rules;
-    for (const Parameter* odd : odd_rows_)
-      if (std::string rule = fmt::format("{} '{}=none'", what_.rule_option, rule_pattern(*odd));
-          std::ranges::find(rules, rule) == rules.end())
-        rules.push_back(std::move(rule));
     return fmt::format(
         "matrices that should become {} stay plain, because their rows are not multiples of {} "
         "values: {}, eg: '{}' {}; this accepts that without a warning: {}",
         format, formats::row_unit(odd_format_), count, p.name, to_string(p.desc.shape),
-        fmt::join(rules, " "));
+        rules_of_none(what_.rule_option, odd_rows_));
   }
 
   std::string note_on(const QuantiseRule& rule) const {
@@ -145,8 +140,15 @@ class Chooser {
 
 }  // namespace
 
-std::string rule_pattern(const decoder::Parameter& parameter) {
-  return parameter.layer < 0 ? parameter.name : fmt::format("layers.*.{}", parameter.desc.name);
+std::string rules_of_none(std::string_view rule_option,
+                          std::span<const decoder::Parameter* const> parameters) {
+  std::vector<std::string> rules;
+  for (const Parameter* p : parameters) {
+    const std::string pattern = p->layer < 0 ? p->name : fmt::format("layers.*.{}", p->desc.name);
+    std::string rule = fmt::format("{} '{}=none'", rule_option, pattern);
+    if (std::ranges::find(rules, rule) == rules.end()) rules.push_back(std::move(rule));
+  }
+  return fmt::format("{}", fmt::join(rules, " "));
 }
 
 void check_quantise_format(std::string_view where, std::string_view name) {

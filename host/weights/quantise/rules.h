@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,8 +40,10 @@ void check_quantise_format(std::string_view where, std::string_view name);
 QuantiseRule parse_quantise_rule(const std::string& text,
                                  const std::string& where = "--quantize-rule");
 
-// Returns the pattern of a rule for a parameter in all layers, for messages.
-std::string rule_pattern(const decoder::Parameter& parameter);
+// Returns the rules that keep these parameters as they are in all layers, for messages:
+// "--quantize-rule 'layers.*.attention.wk.weight=none' --quantize-rule ..".
+std::string rules_of_none(std::string_view rule_option,
+                          std::span<const decoder::Parameter* const> parameters);
 
 // Returns the storage of each parameter; null: not quantised. Only matrices that graphs of decoding
 // read in blocks are quantised, but no adapters; without rules only the role "weight". Warns of
