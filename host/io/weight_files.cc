@@ -108,7 +108,8 @@ void WeightFiles::name_packed() {
     weights.emplace(tensors.values, weight);
     by_name_.emplace(weight, by_name_.at(tensors.values));
   }
-  const bool has_activation_scales = compression_.method == publishers::kCompressedTensors;
+  const bool has_activation_scales =
+      compression_.method == publishers::kCompressedTensors || compression_.method == "fp8";
   std::vector<std::string_view> names;
   for (std::string_view name : names_) {
     if (const auto found = weights.find(name); found != weights.end()) {

@@ -105,8 +105,6 @@ class Chooser {
     out_.blocks.resize(out_.storages.size());
     errors_.resize(out_.storages.size());
     rounded_groups_.resize(out_.storages.size());
-    weights::check_are_plain(model_, weights::quantised_parameters(out_.storages), what, map_,
-                             *files);
   }
 
   ChosenBlocks run() && {

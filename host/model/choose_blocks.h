@@ -19,9 +19,9 @@ struct ChosenBlocks {
 };
 
 // UserError: exit 2, before the text is read, for a text or a number of bits that the formats
-// cannot use, a tensor that the layout cannot express, and a parameter that is compressed in the
-// files; exit 4 for inputs that are not finite. REQUIRES: the method has a text or a number of
-// bits. Memory: the blocks, and about a gigabyte of moments.
+// cannot use, and for a tensor that the layout cannot express; exit 4 for inputs that are not
+// finite. REQUIRES: the method has a text or a number of bits; the weights are plain in the files.
+// Memory: the blocks, and about a gigabyte of moments.
 ChosenBlocks choose_blocks(const OpenedModel& from, const std::shared_ptr<io::WeightFiles>& files,
                            const weights::Quantisation& what, const QuantiseMethod& method,
                            const Workers& workers);

@@ -9,7 +9,9 @@
 namespace lamina::model {
 namespace {
 
-void check_is_plain(const std::string& path, const io::WeightFiles& files) {
+// Other tensors, eg of encoders, may have any type.
+void check_is_plain(const std::string& path, const decoder::Model& model,
+                    const io::WeightFiles& files) {
   const auto refuse = [&](const std::string& what) {
     throw UserError(ExitCode::usage,
                     {path,
@@ -18,10 +20,10 @@ void check_is_plain(const std::string& path, const io::WeightFiles& files) {
   };
   if (!files.compression().method.empty())
     refuse(fmt::format("config.json has quantization_config '{}'", files.compression().method));
-  for (std::string_view name : files.names())
-    if (const DType dtype = files.tensor(name).dtype;
-        dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2 || dtype == DType::u8)
-      refuse(fmt::format("'{}' is {}", name, lamina::name(dtype)));
+  const weights::TensorMap map = weights::match_weights(model, files);
+  for (const weights::PublishedTensor& tensor : map.tensors())
+    if (const io::StoredWeight stored(files, tensor.name); !stored.is_uncompressed())
+      refuse(fmt::format("'{}' is {}", tensor.name, lamina::name(stored.data().dtype)));
 }
 
 }  // namespace
@@ -48,11 +50,12 @@ ExportedModel quantise_to_hf(const std::string& path, const std::string& to,
                                            {"use the safetensors files of the same model"}});
   if (options.average) use_average(opened);
   const std::shared_ptr<io::WeightFiles> files = opened.weight_files();
-  check_is_plain(path, *files);
+  check_is_plain(path, *opened.model, *files);
   options.compressed = true;
   ChosenBlocks chosen;
   if (method.calibrate.empty() && !method.target_bits) {
-    weights::quantise(*opened.model, files.get(), DType::bf16, what);
+    weights::set_quantised(*opened.model,
+                           weights::choose_storage(*opened.model, what, DType::bf16));
   } else {
     chosen = choose_blocks(opened, files, what, method, options.workers);
     weights::set_quantised(*opened.model, chosen.storages);

@@ -1,6 +1,7 @@
 #include "weights/stored.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "core/error.h"
@@ -14,13 +15,22 @@ namespace {
 
 using Storage = const formats::BlockFormat*;
 
-// A cheap test of names and types; StoredWeight decides.
-bool has_blocks(const io::WeightFiles& files) {
-  return std::ranges::any_of(files.names(), [&](std::string_view name) {
-    if (files.block_format(name) || files.packed(name)) return true;
-    const DType dtype = files.tensor(name).dtype;
-    return dtype == DType::f8_e4m3 || dtype == DType::u8 || dtype == DType::i8;
+bool may_be_compressed(const io::StoredTensor& tensor) {
+  return std::ranges::any_of(std::array{DType::f8_e4m3, DType::u8, DType::i8}, [&](DType dtype) {
+    return tensor.type == io::safetensors_type(dtype);
   });
+}
+
+// A cheap test of names and types; StoredWeight decides. Tensors that the model does not use may
+// have types that lamina does not support.
+bool has_blocks(const io::WeightFiles& files) {
+  return std::ranges::any_of(files.names(),
+                             [&](std::string_view name) {
+                               return files.block_format(name) || files.packed(name);
+                             }) ||
+         std::ranges::any_of(files.files(), [](const io::SafetensorsFile& file) {
+           return std::ranges::any_of(file.tensors(), may_be_compressed);
+         });
 }
 
 // Returns the format of a piece's rows if they are whole blocks in the file.

@@ -1,4 +1,5 @@
 // lamina quantize: directories that decode as formats on the fly, refusals, interruptions.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -211,6 +212,36 @@ TEST(QuantizeDirectory, AModelOfOddRowsStaysPlainWithAWarning) {
   EXPECT_THAT(result.err, HasSubstr("=none' --quantize-rule 'layers.*."));
   EXPECT_EQ(folder.read("quantised/config.json").find("quantization_config"), std::string::npos);
   EXPECT_EQ(ids_of(to, {}), ids_of(from, {"--quantize", "int4-g128"}));
+}
+
+// Moves the weights of an exported model beside a file with a tensor of an encoder, and its config
+// into text_config.
+void add_encoder(const TempDir& folder, const std::string& model, const std::string& type,
+                 std::uint64_t num_bytes) {
+  nest_config(folder, model);
+  fs::rename(folder / (model + "/model.safetensors"), folder / (model + "/language.safetensors"));
+  const std::string header =
+      fmt::format(R"({{"vision_tower.scale":{{"dtype":"{}","shape":[2],"data_offsets":[0,{}]}}}})",
+                  type, num_bytes);
+  std::string file(8, '\0');
+  file[0] = static_cast<char>(header.size());
+  folder.write(model + "/encoder.safetensors", file + header + std::string(num_bytes, '\0'));
+  folder.write(model + "/model.safetensors.index.json",
+               R"({"weight_map": {"model.norm.weight": "language.safetensors",
+                   "vision_tower.scale": "encoder.safetensors"}})");
+}
+
+TEST(QuantizeDirectory, TensorsThatTheModelDoesNotUseMayHaveAnyType) {
+  const TempDir folder;
+  for (const auto& [type, num_bytes] : {std::pair("C64", 16), {"U8", 2}, {"F8_E4M3", 2}}) {
+    const std::string model = type, from = folder / model, to = folder / (model + "-quantised");
+    ASSERT_EQ(ckpt({"export", trained_run(), "--to", from}).code, 0);
+    add_encoder(folder, model, type, static_cast<std::uint64_t>(num_bytes));
+    const Finished result = quantize(from, to, "int4");
+    ASSERT_EQ(result.code, 0) << type << '\n' << result.err;
+    EXPECT_EQ(ids_of(to, {}), ids_of(from, {"--quantize", "int4"})) << type;
+    EXPECT_NE(ids_of(from, {}), "") << type;
+  }
 }
 
 // Tensors that stay plain are copied; the copy must be a model that decodes.

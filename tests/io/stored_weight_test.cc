@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "formats/fp8.h"
 #include "support/expect_error.h"
@@ -84,6 +85,21 @@ TEST(StoredWeight, ABlockSizeMayBeInTextConfigBelowANullAtTheTop) {
               R"({"quantization_config": null, "text_config": {"quantization_config": {
           "quant_method": "fp8", "weight_block_size": [2, 2]}}})");
   EXPECT_EQ(all_values(StoredWeight(files, "w.weight")), (Floats{3, 3, 5, 5, 3, 3, 5, 5}));
+}
+
+// They describe how other programs round activations, keys and values.
+TEST(StoredWeight, ScalesOfActivationsBesideFp8HaveNoName) {
+  std::vector<Stored> tensors = {stored("a.q_proj.weight", DType::f8_e4m3, {2, 2}, Bytes(4, 0x38)),
+                                 stored<float>("a.q_proj.weight_scale", DType::f32, {1}, {3})};
+  for (const char* scale : {"a.q_proj.input_scale", "a.k_scale", "a.v_scale"})
+    tensors.push_back(stored<float>(scale, DType::f32, {1}, {1}));
+  TempDir dir;
+  const WeightFiles files =
+      written(dir, tensors, R"({"quantization_config": {"quant_method": "fp8"}})");
+  EXPECT_EQ(std::set<std::string_view>(files.names().begin(), files.names().end()),
+            (std::set<std::string_view>{"a.q_proj.weight", "a.q_proj.weight_scale"}));
+  TempDir plain;
+  EXPECT_EQ(written(plain, tensors).names().size(), 5u);
 }
 
 TEST(StoredWeight, F8MayHaveAScaleForEachRow) {

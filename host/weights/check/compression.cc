@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "core/error.h"
@@ -223,9 +224,18 @@ class CompressionChecker {
   std::vector<Modules> targets_;
 };
 
+// Returns the names of the tensors that the model uses, in the order of the files.
+std::vector<std::string_view> used_names(const io::WeightFiles& files, const TensorMap& map) {
+  std::unordered_set<std::string_view> used;
+  for (const PublishedTensor& tensor : map.tensors()) used.insert(tensor.name);
+  std::vector<std::string_view> out = files.names();
+  std::erase_if(out, [&](std::string_view name) { return !used.contains(name); });
+  return out;
+}
+
 // Methods of packed integers and of MXFP4 have no weights in f8.
-void refuse_f8(const io::WeightFiles& files, const std::string& method) {
-  for (std::string_view name : files.names())
+void refuse_f8(const io::WeightFiles& files, const TensorMap& map, const std::string& method) {
+  for (std::string_view name : used_names(files, map))
     if (!files.packed(name) && files.tensor(name).dtype == DType::f8_e4m3)
       throw UserError(
           ExitCode::checkpoint,
@@ -239,12 +249,13 @@ void refuse_f8(const io::WeightFiles& files, const std::string& method) {
 
 }  // namespace
 
-void check_compression(const io::WeightFiles& files) {
+void check_compression(const io::WeightFiles& files, const TensorMap& map) {
   const std::string& method = files.compression().method;
-  if (method == "gptq" || method == "awq" || method == "mxfp4") return refuse_f8(files, method);
+  if (method == "gptq" || method == "awq" || method == "mxfp4")
+    return refuse_f8(files, map, method);
   if (method != publishers::kCompressedTensors) return;
   const CompressionChecker checker(files);
-  for (std::string_view name : files.names()) checker.check(name);
+  for (std::string_view name : used_names(files, map)) checker.check(name);
 }
 
 }  // namespace lamina::weights

@@ -351,7 +351,7 @@ TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& file
   });
   TensorMap map = names.run(names.has_own_names());
   check_tensors(model, files, names.layers(), map);
-  check_compression(files);
+  check_compression(files, map);
   return map;
 }
 
