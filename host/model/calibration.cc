@@ -195,7 +195,22 @@ class InputWatcher final : public Watcher {
   std::map<Key, InputMoments> moments_;
 };
 
+decoder::ModelGraph graph_of_layers(const decoder::Model& model, const decoder::GraphShape& shape) {
+  return model.forward_graph(shape, {.normed = true, .logits = false});
+}
+
 }  // namespace
+
+std::vector<bool> read_by_layers(const decoder::Model& model) {
+  std::vector<bool> out(model.parameters().all().size());
+  for (const decoder::InputRole& input : graph_of_layers(model, {}).inputs) {
+    if (input.role != decoder::Input::parameter) continue;
+    for (const int p : input.members)
+      out[static_cast<std::size_t>(p)] =
+          model.parameters()[p].desc.role != registry::Role::embedding;
+  }
+  return out;
+}
 
 CollectedMoments collect_moments(const decoder::Model& model,
                                  std::span<const ConstTensorRef> weights,
@@ -205,9 +220,8 @@ CollectedMoments collect_moments(const decoder::Model& model,
   LAMINA_ASSERT(rows > 0 && backend.reaches(MemoryKind::host));
   std::int64_t together = kBatchRows;
   while (rows % together != 0) --together;  // every row counts
-  program::BoundProgram layers(model.forward_graph({together, text.tokens_per_row, options.dtype},
-                                                   {.normed = true, .logits = false}),
-                               backend);
+  program::BoundProgram layers(
+      graph_of_layers(model, {together, text.tokens_per_row, options.dtype}), backend);
   layers.bind_parameters(weights);
   std::vector<std::byte> normed(static_cast<std::size_t>(
       together * text.tokens_per_row * model.hidden_size() * size_bytes(options.dtype)));

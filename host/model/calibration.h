@@ -51,6 +51,10 @@ struct CalibrationOptions {
   std::function<void(std::int64_t done, std::int64_t total)> progress = {};
 };
 
+// Returns for each parameter whether the forward graph up to the head reads it: not the head and
+// prediction layers. Tables of tokens, whose inputs are ids, are false, too.
+std::vector<bool> read_by_layers(const decoder::Model& model);
+
 // Returns the moments for the inputs of `parameters`, whose matrices are the weights of products,
 // in the order of the computation until `most_bytes` are used. A matrix that no product of the
 // forward graph reads row by row is in no result. `weights`: plain weights, one pointer per

@@ -105,6 +105,7 @@ class Chooser {
     out_.blocks.resize(out_.storages.size());
     errors_.resize(out_.storages.size());
     rounded_groups_.resize(out_.storages.size());
+    read_by_layers_ = read_by_layers(model_);
   }
 
   ChosenBlocks run() && {
@@ -118,10 +119,8 @@ class Chooser {
  private:
   // Errors that follow from the formats alone, before the text is read.
   void check_method() const {
-    if (method_.target_bits)
-      check_bits();
-    else
-      check_feedback();
+    if (method_.target_bits) check_bits();
+    if (!method_.calibrate.empty()) check_text();
   }
 
   void check_bits() const {
@@ -146,13 +145,13 @@ class Chooser {
   }
 
   // A text without a number of bits serves error feedback only.
-  void check_feedback() const {
-    const auto gains = [](Storage s) { return s && has_feedback(*s); };
-    if (std::ranges::any_of(out_.storages, gains)) return;
+  void check_text() const {
+    for (std::size_t i = 0; i < out_.storages.size(); ++i)
+      if (uses_text(i)) return;
     throw UserError(ExitCode::usage,
                     {kCalibrate,
-                     "has no effect: no matrix gets an int4 format or mxfp4, and only these are "
-                     "rounded with error feedback",
+                     "has no effect: no matrix of the layers gets an int4 format or mxfp4, and "
+                     "only these are rounded with error feedback",
                      {"remove it, use --format int4, or check the rules, and warnings about "
                       "matrices that stay plain"}});
   }
@@ -188,6 +187,12 @@ class Chooser {
            out_.storages[i] == formats::format_for(what_.format, parameter(i).desc.shape[-1]);
   }
 
+  // True if the inputs that a text gives to the matrix change its blocks or its format.
+  bool uses_text(std::size_t i) const {
+    return read_by_layers_[i] && out_.storages[i] &&
+           (has_feedback(*out_.storages[i]) || may_change(i));
+  }
+
   std::int64_t num_groups(std::size_t i) const {
     const Shape& shape = parameter(i).desc.shape;
     return shape.ndim() == 3 ? shape[0] : 1;
@@ -201,8 +206,7 @@ class Chooser {
         weights::Weights::load(model_, files_, DType::bf16, *method_.backend, workers_);
     std::vector<int> wanted;
     for (std::size_t i = 0; i < out_.storages.size(); ++i)
-      if (out_.storages[i] && (has_feedback(*out_.storages[i]) || may_change(i)))
-        wanted.push_back(static_cast<int>(i));
+      if (uses_text(i)) wanted.push_back(static_cast<int>(i));
     for (bool is_complete = wanted.empty(); !is_complete;) {
       CalibrationOptions options;
       options.progress = [&](std::int64_t done, std::int64_t total) {
@@ -316,6 +320,7 @@ class Chooser {
   const Workers& workers_;
   weights::TensorMap map_;
   ChosenBlocks out_;
+  std::vector<bool> read_by_layers_;  // by parameter
   std::vector<std::optional<FormatErrors>> errors_;
   std::vector<std::vector<std::int64_t>> rounded_groups_;  // of experts, by parameter
 };

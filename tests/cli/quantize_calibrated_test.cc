@@ -143,12 +143,20 @@ TEST(QuantizeCalibrated, MistakesAreRefused) {
               HasSubstr("none.txt"));
   EXPECT_THAT(refusal({"--format", "int4", "--calibrate", folder.write("short.txt", "")}, 5),
               HasSubstr("short.txt"));
-  for (const char* format : {"int8", "fp8"})
-    EXPECT_THAT(refusal({"--format", format, "--calibrate", kText}, 2),
-                EndsWith("error: --calibrate: has no effect: no matrix gets an int4 format or "
-                         "mxfp4, and only these are rounded with error feedback\n"
+  // The text gives no inputs of the head.
+  for (const std::vector<std::string>& formats : std::vector<std::vector<std::string>>{
+           {"int8"},
+           {"fp8"},
+           {"int8", "--quantize-rule", "head=int4"},
+           {"int4", "--quantize-rule", "head=int4", "--quantize-rule", "role:weight=none"}}) {
+    std::vector<std::string> more = {"--calibrate", kText, "--format"};
+    more.insert(more.end(), formats.begin(), formats.end());
+    EXPECT_THAT(refusal(more, 2),
+                EndsWith("error: --calibrate: has no effect: no matrix of the layers gets an int4 "
+                         "format or mxfp4, and only these are rounded with error feedback\n"
                          "  remove it, use --format int4, or check the rules, and warnings about "
                          "matrices that stay plain\n"));
+  }
 }
 
 // The text does not exist: errors of the formats come before it is read.

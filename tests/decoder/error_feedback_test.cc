@@ -14,6 +14,7 @@
 #include "model/calibration.h"
 #include "support/expect_error.h"
 #include "support/models.h"
+#include "support/paths.h"
 #include "weights/quantise/budget.h"
 #include "weights/weights.h"
 
@@ -252,6 +253,20 @@ std::vector<int> matrices_of(const decoder::Model& model) {
     ++i;
   }
   return out;
+}
+
+TEST(CollectMoments, LayersDoNotReadTheHeadAndPredictionLayers) {
+  const decoder::Model model =
+      lamina::testing::open_model(LAMINA_SOURCE_DIR "/tests/golden/hf/qwen3_next_mtp");
+  const std::vector<bool> read = model::read_by_layers(model);
+  ASSERT_GT(model.mtp_depth(), 0);
+  for (std::size_t i = 0; const decoder::Parameter& p : model.parameters().all()) {
+    const bool is_in_layers = p.layer >= 0 && p.layer < model.config().num_layers();
+    if (is_in_layers || p.desc.role != registry::Role::norm) {
+      EXPECT_EQ(read[i], is_in_layers) << p.name;
+    }
+    ++i;
+  }
 }
 
 TEST(CollectMoments, SeveralPassesFindTheSumsOfOne) {
