@@ -298,10 +298,22 @@ class Chooser {
     errors.better += error();
   }
 
-  void spend_bits() {
+  // Without a text for them, by the weights alone.
+  void measure() {
+    std::vector<std::size_t> rest;
     for (std::size_t i = 0; i < out_.storages.size(); ++i)
-      if (may_change(i) && !errors_[i])
-        add_errors(i, 1, rows(i, out_.storages[i], 0, 1), source(i, 0), {});
+      if (may_change(i) && !errors_[i]) rest.push_back(i);
+    if (rest.empty()) return;
+    for (std::size_t done = 0; done < rest.size(); ++done) {
+      show(QuantiseStage::measuring, static_cast<std::int64_t>(done), std::ssize(rest));
+      const std::size_t i = rest[done];
+      add_errors(i, 1, rows(i, out_.storages[i], 0, 1), source(i, 0), {});
+    }
+    show(QuantiseStage::measuring, std::ssize(rest), std::ssize(rest));
+  }
+
+  void spend_bits() {
+    measure();
     const std::vector<Storage> before = out_.storages;
     out_.storages = weights::spend_bits(model_, before, errors_, *method_.target_bits);
     std::int64_t changed = 0;

@@ -12,9 +12,10 @@
 
 namespace lamina::model {
 
-// The work that a text takes: `reading` it with the plain model, then `rounding`. A large model
-// does both for some of its layers at a time.
-enum class QuantiseStage { reading, rounding };
+// The work of a method: `reading` a text with the plain model, then `rounding` (a large model does
+// both for some of its layers at a time), and `measuring` matrices for a number of bits, if the
+// text does not.
+enum class QuantiseStage { reading, rounding, measuring };
 
 // How formats and numbers are chosen; default: each row to nearest.
 struct QuantiseMethod {
@@ -26,8 +27,8 @@ struct QuantiseMethod {
   // Most bits per value of all quantised matrices; some get weights::kBudgetFormat for it.
   std::optional<double> target_bits = {};
   const Backend* backend = nullptr;  // computes the inputs; required by `calibrate`
-  // Called with the rows of the text that are computed, and with the inputs whose matrices are
-  // rounded; may throw to stop.
+  // Called with the rows of the text that are computed, with the inputs whose matrices are rounded,
+  // and with the matrices that are measured; may throw to stop.
   std::function<void(QuantiseStage stage, std::int64_t done, std::int64_t total)> progress = {};
 };
 

@@ -178,6 +178,21 @@ TEST(TargetBits, ThatNoFormatHasAreRefusedBeforeTheText) {
                        "  give at least that, or a format with fewer bits: int4-g128 has 4.125\n"));
 }
 
+// The formats need 5.35714 bits per value.
+TEST(TargetBits, ThatTheErrorNamesAreEnough) {
+  const TempDir folder;
+  const auto with = [&](const char* bits) {
+    return quantize_with(folder / "q", {"--format", "int4", "--target-bits", bits,
+                                        "--quantize-rule", "layers.0.feed_forward.*=int8"});
+  };
+  const Finished refused = with("5.357");
+  EXPECT_EQ(refused.code, 2) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("error: --target-bits: got 5.357 bits per value; the formats "
+                                     "need 5.358 without any matrix in int8\n"));
+  const Finished result = with("5.358");
+  EXPECT_EQ(result.code, 0) << result.err;
+}
+
 TEST(TargetBits, NeedAMatrixThatMayGetThem) {
   const TempDir folder;
   const Finished result = quantize_with(folder / "q", {"--format", "int4", "--target-bits", "8",

@@ -386,6 +386,24 @@ TEST(QuantizeDirectory, AnInterruptionLeavesNothing) {
   EXPECT_THAT(entries(folder.path()), ::testing::IsEmpty());
 }
 
+TEST(QuantizeDirectory, MeasuringCanBeInterrupted) {
+  const TempDir folder;
+  int calls = 0;
+  model::QuantiseMethod method;
+  method.target_bits = 8;
+  method.progress = [&](model::QuantiseStage stage, std::int64_t done, std::int64_t total) {
+    EXPECT_EQ(stage, model::QuantiseStage::measuring);
+    EXPECT_EQ(done, calls);
+    EXPECT_EQ(total, 12);  // w2 of both layers stays plain
+    if (++calls == 5) throw Stopped();
+  };
+  EXPECT_THROW(model::quantise_to_hf(trained_run(), folder / "q", {.format = "int4"}, {},
+                                     lamina::testing::built_plugins(), method),
+               Stopped);
+  EXPECT_EQ(calls, 5);
+  EXPECT_THAT(entries(folder.path()), ::testing::IsEmpty());
+}
+
 TEST(QuantizeDirectory, AnUnknownFormatEndsWith2) {
   const TempDir folder;
   EXPECT_EQ(quantize(trained_run(), folder / "q", "int3").code, 2);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <utility>
 
 #include "cli/shell/checkpoints.h"
 #include "cli/shell/command.h"
@@ -23,25 +24,35 @@ std::string progress_text(std::uint64_t done, std::uint64_t total) {
   return fmt::format("quantizing {:3.0f}%  {} of {}", 100 * share, bytes(done), bytes(total));
 }
 
-// Shows the progress of a calibration, with the time that the rest of a stage will take.
-class CalibrationDisplay {
+// Shows the progress of a method, with the time that the rest of a stage will take.
+class MethodDisplay {
  public:
-  explicit CalibrationDisplay(StatusLine& status) : status_(&status) {}
+  explicit MethodDisplay(StatusLine& status) : status_(&status) {}
 
   void operator()(model::QuantiseStage stage, std::int64_t done, std::int64_t total) {
     end_if_asked();
     if (done == 0) start_ = Clock::now();
     const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-    const bool is_reading = stage == model::QuantiseStage::reading;
+    const auto words = words_of(stage);
     status_->show(done == total, [&](double) {
-      return count_line(is_reading ? "calibrating" : "rounding",
-                        is_reading ? "rows of the text" : "inputs of matrices",
-                        static_cast<std::uint64_t>(done), static_cast<std::uint64_t>(total),
-                        seconds);
+      return count_line(words.first, words.second, static_cast<std::uint64_t>(done),
+                        static_cast<std::uint64_t>(total), seconds);
     });
   }
 
  private:
+  static std::pair<const char*, const char*> words_of(model::QuantiseStage stage) {
+    switch (stage) {
+      case model::QuantiseStage::reading:
+        return {"calibrating", "rows of the text"};
+      case model::QuantiseStage::rounding:
+        return {"rounding", "inputs of matrices"};
+      case model::QuantiseStage::measuring:
+        return {"measuring", "matrices"};
+    }
+    return {};
+  }
+
   using Clock = std::chrono::steady_clock;
   StatusLine* status_;
   Clock::time_point start_;
@@ -54,7 +65,7 @@ model::QuantiseMethod method_of(const Arguments& a, const Device& device, Status
     throw UserError(ExitCode::usage, {"--calibrate-tokens", "needs --calibrate FILE; add it", {}});
   out.calibrate_tokens = a.integer("calibrate-tokens");
   if (a.has("target-bits")) out.target_bits = a.number("target-bits");
-  out.progress = CalibrationDisplay(status);
+  out.progress = MethodDisplay(status);
   return out;
 }
 

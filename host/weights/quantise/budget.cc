@@ -126,12 +126,15 @@ double bits_per_value(const decoder::Model& model, std::span<const Storage> stor
 
 void check_budget(const decoder::Model& model, std::span<const Storage> storages,
                   double target_bits, const std::string& option) {
-  if (rest_of_budget(size_of(model, storages), target_bits) >= 0) return;
+  const Size size = size_of(model, storages);
+  if (rest_of_budget(size, target_bits) >= 0) return;
+  std::int64_t thousandths = divide_up(8000 * size.bytes, size.values);
+  while (rest_of_budget(size, static_cast<double>(thousandths) / 1000) < 0) ++thousandths;
   throw UserError(
       ExitCode::usage,
       {option,
        fmt::format("got {} bits per value; the formats need {:.3f} without any matrix in {}",
-                   target_bits, bits_per_value(model, storages), kBudgetFormat),
+                   target_bits, static_cast<double>(thousandths) / 1000, kBudgetFormat),
        {"give at least that, or a format with fewer bits: int4-g128 has 4.125"}});
 }
 
