@@ -12,8 +12,8 @@
 namespace lamina::config {
 namespace {
 
-// Names that other programs have for keys, or that are often guessed. A section belongs to the name
-// if the key is another one elsewhere.
+// Names that other programs have for keys, or that are often guessed. A name has its section if
+// it means another key in other sections.
 struct OtherName {
   std::string_view typed, key;
 };

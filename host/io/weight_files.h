@@ -48,8 +48,8 @@ class WeightFiles {
   // All names: by file, then in the order of the data. The tensors of a packed weight have one name
   // together, "x.weight".
   const std::vector<std::string_view>& names() const { return names_; }
-  // Likewise, and at the end scales of activations of compressed-tensors, which names() leaves out
-  // because they do not affect weights.
+  // Likewise, and at the end the scales of activations, which names() omits because they do not
+  // affect weights.
   std::vector<std::string_view> all_names() const;
   bool contains(std::string_view name) const {
     return by_name_.count(name) > 0 || stored_tensor(name);

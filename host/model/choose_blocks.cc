@@ -144,7 +144,7 @@ class Chooser {
     weights::check_budget(model_, out_.storages, *method_.target_bits, kTargetBits);
   }
 
-  // A text without a number of bits serves error feedback only.
+  // A text serves error feedback, and the choice of matrices for a number of bits.
   void check_text() const {
     for (std::size_t i = 0; i < out_.storages.size(); ++i)
       if (uses_text(i)) return;

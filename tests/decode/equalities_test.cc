@@ -113,6 +113,26 @@ TEST_P(Sequence, IsRefusedBeyondItsContextAndStaysUsable) {
             1e-4);
 }
 
+// Rotations change at 16 tokens, so a longer sequence must be read in one call.
+TEST(Session, ALengthThatNeedsALongerCallIsRefusedAndChangesNothing) {
+  const TestModel& test = test_model("phi3_two_scalings");
+  const decoder::Model model = open_model(test.path);
+  const weights::Weights weights = load_weights(test, model);
+  const Rows rows = random_rows(model, 1, 20);
+  const std::span<const std::int32_t> ids = rows.ids;
+  const auto session = [&] {
+    return decode::Session(model, weights.pointers(), {.capacity = 32, .call_tokens = 8},
+                           cpu::cpu_backend());
+  };
+  decode::Session s = session(), same = session();
+  s.append(ids.first(8));
+  same.append(ids.first(8));
+  EXPECT_ERROR_SAYS(s.append(ids.subspan(8, 10)), ExitCode::usage,
+                    "so its 18 tokens must be read at once; the limit is 8");
+  EXPECT_EQ(s.length(0), 8);
+  EXPECT_TRUE(std::ranges::equal(s.append(ids.subspan(8, 1)), same.append(ids.subspan(8, 1))));
+}
+
 // The prompts have more lengths than the session keeps programs. Each length is used twice: before
 // and after its program is evicted.
 TEST(Session, KeepsFewProgramsForPromptsOfManyLengths) {

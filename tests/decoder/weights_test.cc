@@ -89,6 +89,22 @@ TEST(Weights, MissingTensorIsNamedWithItsParameterAndTheNearestName) {
                         "  the nearest existing name is 'model.layers.0.weights.weight'");
 }
 
+// A checkpoint of training has our names; a plugin may have got parameters since.
+TEST(Weights, ACheckpointThatLacksParametersNamesThem) {
+  TempDir folder;
+  folder.write("model.toml", "");
+  std::map<std::string, io::TensorSpec> tensors;
+  for (const char* name : {"embed.weight", "norm.weight", "head.weight"})
+    tensors[name] = {name, DType::f32, Shape{5, 4}};
+  EXPECT_USER_ERROR(load(folder.path(), tensors), ExitCode::checkpoint,
+                    folder.path() +
+                        ": lacks 2 tensors of the model: 'layers.0.weights.weight', "
+                        "'layers.1.weights.weight'\n"
+                        "  the plugin or [model] has other parameters than those that trained "
+                        "these: use the same ones, or start a new run with train.from and "
+                        "train.fresh");
+}
+
 // The tensors, renamed by `wrap`.
 std::map<std::string, io::TensorSpec> wrapped(
     const std::function<std::string(const std::string&)>& wrap) {

@@ -331,8 +331,8 @@ void refuse_lacking(const std::string& directory, std::span<const std::string> n
   refuse(directory,
          fmt::format("lacks {} tensor{} of the model: {}", names.size(),
                      names.size() == 1 ? "" : "s", list),
-         {"the plugin has other parameters than the one that trained these: use that plugin, or "
-          "start a new run with train.from and train.fresh"});
+         {"the plugin or [model] has other parameters than those that trained these: use the same "
+          "ones, or start a new run with train.from and train.fresh"});
 }
 
 TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& files,
