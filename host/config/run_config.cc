@@ -309,8 +309,15 @@ void check_across_keys(const RunConfig& c, const std::string& where) {
     problems.add({where,
                   "the model is missing",
                   {"set model = \"DIR or FILE.toml\", or family = \"...\" and [model]"}});
-  else if (c.model.family.empty() && c.model.model_type.empty() && c.model.architectures.empty())
-    problems.add({where, "missing key 'family'", {"`lamina plugin list` prints the families"}});
+  else if (c.model.family.empty() && c.model.model_type.empty() && c.model.architectures.empty()) {
+    std::vector<std::string> notes = {"`lamina plugin list` prints the families"};
+    for (const RawEntry& entry : c.model.raw.entries)
+      if (entry.key == "model.family")
+        notes.insert(
+            notes.begin(),
+            fmt::format("it belongs above all sections, not in [model] ({})", entry.origin.text));
+    problems.add({where, "missing key 'family'", std::move(notes)});
+  }
   problems.raise();
 }
 

@@ -153,6 +153,16 @@ TEST(PluginInspect, ShowsOneFamilyOfAFile) {
   EXPECT_THAT(wrong.err, HasSubstr(": the plugin has no family 'llama9'\n  there are: "));
 }
 
+TEST(PluginCheck, AMissingFileIsOneError) {
+  const TempDir folder;
+  const std::string file = folder / "none.lamina.so";
+  const Finished missing = plugin(folder, {"check", file});
+  EXPECT_EQ(missing.code, 8);
+  EXPECT_EQ(missing.out, "");
+  EXPECT_EQ(missing.err, "error: " + file + ": no such file\n  check the path\n");
+  EXPECT_THAT(plugin(folder, {"check", folder.path() + "/"}).err, HasSubstr("is a directory"));
+}
+
 TEST(PluginCheck, RefusesAFamilyThatThePluginLacks) {
   const TempDir folder;
   const std::string llama = LAMINA_BUILD_DIR "/lib/lamina/plugins/llama.lamina.so";

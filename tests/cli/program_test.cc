@@ -223,6 +223,39 @@ TEST(Program, MissingFileAndFolderAreNamed) {
   EXPECT_THAT(directory.err, HasSubstr("is a directory"));
 }
 
+TEST(Program, AnArgumentThatBelongsToAMissingOptionIsNamed) {
+  const Finished result = lamina({"decode", "runs/a b"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, StartsWith("error: missing option '--model DIR', or -m\n"
+                                     "  did you mean `-m 'runs/a b'`?\n"));
+  EXPECT_THAT(lamina({"decode"}).err, Not(HasSubstr("did you mean")));
+}
+
+TEST(Program, AFamilyInTheSectionOfTheModelIsNamed) {
+  const TempDir folder;
+  const std::string file = folder.write(
+      "run.toml", "[model]\nfamily = \"llama2\"\nhidden_size = 8\n[data]\ntrain = \"a.txt\"\n");
+  const Finished result = lamina({"train", file});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.err, "error: " + file +
+                            ": missing key 'family'\n"
+                            "  it belongs above all sections, not in [model] (" +
+                            file +
+                            ":2)\n"
+                            "  `lamina plugin list` prints the families\n");
+}
+
+TEST(Program, ARunDirectoryInThePlaceOfARunFileIsNamed) {
+  const TempDir folder;
+  folder.write("run/config.toml", "");
+  const Finished result = lamina({"train", folder / "run"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.err, "error: " + (folder / "run") +
+                            ": is the directory of a run; expected a run file\n"
+                            "  `lamina train " +
+                            (folder / "run/config.toml") + "` continues the run in it\n");
+}
+
 TEST(Program, NoOtherThreadRunsWhileAPluginIsLoaded) {
   const TempDir folder;
   folder.write("config.json",

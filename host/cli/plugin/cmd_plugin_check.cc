@@ -64,7 +64,11 @@ PluginSubject subject_of(const Arguments& arguments, const Device& device) {
   if (arguments.has("device")) settings.device = device.name();
   const Compute compute{&device.backend(),
                         [&device](int count) { device.set_threads(count, false); }};
-  if (is_plugin_path(what)) return {std::filesystem::absolute(what), settings, compute};
+  if (is_plugin_path(what)) {
+    // Every check would report the same.
+    if (!std::filesystem::is_regular_file(what)) (void)choose_plugin(what, arguments.globals);
+    return {std::filesystem::absolute(what), settings, compute};
+  }
   const registry::PluginFile plugin = choose_plugin(what, arguments.globals);
   for (const registry::FamilyNames& family : plugin.manifest.families)
     if (!arguments.has("family") && family.is_called(what)) settings.family = family.name;

@@ -10,6 +10,7 @@
 #include "cli/shell/commands.h"
 #include "cli/shell/help.h"
 #include "cli/shell/parse.h"
+#include "cli/shell/shell_word.h"
 #include "config/run_config.h"
 #include "core/error.h"
 #include "core/printable.h"
@@ -302,12 +303,26 @@ class CommandLine {
   }
 
   void check_options() const {
-    for (const Option& option : options_)
-      if (option.key.required && !out_.values_.contains(option.key.name))
-        refuse_usage(
-            fmt::format("missing option '{} {}'{}", shown(option), option.value,
-                        option.short_name ? fmt::format(", or -{}", option.short_name) : ""),
-            {usage_line(command_), fmt::format("see `lamina {} --help`", command_.name)});
+    for (const Option& option : options_) {
+      if (!option.key.required || out_.values_.contains(option.key.name)) continue;
+      const std::string short_form =
+          option.short_name ? fmt::format("-{}", option.short_name) : shown(option);
+      std::vector<std::string> notes = {usage_line(command_),
+                                        fmt::format("see `lamina {} --help`", command_.name)};
+      if (const std::string* extra = unexpected_positional())
+        notes.insert(notes.begin(), fmt::format("did you mean `{} {}`?", short_form,
+                                                shell_word(printable(*extra))));
+      refuse_usage(fmt::format("missing option '{} {}'{}", shown(option), option.value,
+                               option.short_name ? ", or " + short_form : ""),
+                   std::move(notes));
+    }
+  }
+
+  // Returns the first argument that the command does not take, null if there is none.
+  const std::string* unexpected_positional() const {
+    const std::size_t expected = command_.positionals.size();
+    const bool unlimited = expected > 0 && command_.positionals.back().repeatable;
+    return unlimited || out_.positionals.size() <= expected ? nullptr : &out_.positionals[expected];
   }
 
   void check_positionals() {
@@ -319,10 +334,8 @@ class CommandLine {
       refuse_usage(fmt::format("missing {}", missing.name),
                    {usage_line(command_), fmt::format("see `lamina {} --help`", command_.name)});
     }
-    bool unlimited = !command_.positionals.empty() && command_.positionals.back().repeatable;
-    if (count > command_.positionals.size() && !unlimited)
-      refuse_usage(fmt::format("unexpected argument '{}'",
-                               printable(out_.positionals[command_.positionals.size()])),
+    if (const std::string* extra = unexpected_positional())
+      refuse_usage(fmt::format("unexpected argument '{}'", printable(*extra)),
                    {fmt::format("see `lamina {} --help`", command_.name)});
   }
 

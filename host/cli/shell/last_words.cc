@@ -106,6 +106,17 @@ void catch_crash(int signal) {
 // The stack of the deepest calls, with room for libraries.
 constexpr rlim_t kStackBytes = rlim_t{1} << 20, kMinStackBytes = rlim_t{256} << 10;
 
+// Makes the main thread's stack `bytes` larger now. Under a limit of the address space it could not
+// grow later, once the heap has taken the rest: the process would then die by a signal in the
+// middle of its work. If it cannot grow, on_crash() reports that memory is out.
+[[gnu::noinline]] void grow_stack(rlim_t bytes) {
+  constexpr rlim_t kPage = 4096;
+  auto* stack = static_cast<volatile char*>(__builtin_alloca(bytes));
+  const bool before = ran_out.exchange(true);
+  for (rlim_t at = bytes; at >= kPage; at -= kPage) stack[at - kPage] = 0;
+  ran_out = before;
+}
+
 // Replaces the C library's functions: a plugin that calls them would end the program without a
 // message and with its own exit code.
 [[noreturn]] void end_unless_plugin(std::string_view function, int code) noexcept {
@@ -155,6 +166,9 @@ void require_stack() {
          " KiB are allowed; at least 256 KiB are needed\n  raise the limit: `ulimit -s 8192`\n"});
     quit(ExitCode::memory);
   }
+  rlimit addresses{};
+  if (getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY)
+    grow_stack(std::min(limit.rlim_cur, kStackBytes) / 4 * 3);
   pthread_attr_t attributes;
   std::size_t thread_bytes = 0;
   if (pthread_getattr_default_np(&attributes) != 0) return;

@@ -18,7 +18,8 @@ bool memory_ran_out() noexcept;
 void install_last_words();
 
 // Makes stacks large enough for every thread, or prints the required limit and ends the process
-// with 7. [main thread, at the start]
+// with 7. Takes the main thread's stack at once if the address space is limited.
+// [main thread, at the start]
 void require_stack();
 
 }  // namespace lamina::cli

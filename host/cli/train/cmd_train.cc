@@ -8,6 +8,7 @@
 
 #include "cli/shell/command.h"
 #include "cli/shell/plugins.h"
+#include "cli/shell/shell_word.h"
 #include "cli/shell/signals.h"
 #include "cli/shell/version.h"
 #include "cli/shell/weight_choice.h"
@@ -140,8 +141,21 @@ Option training_device_option() {
   return out;
 }
 
+// Refuses a run directory in the place of the run file.
+void refuse_run_directory(const fs::path& path) {
+  std::error_code ignored;
+  const fs::path config = path / "config.toml";
+  if (!fs::is_directory(path, ignored) || !fs::exists(config, ignored)) return;
+  throw UserError(
+      ExitCode::usage,
+      {path.string(),
+       "is the directory of a run; expected a run file",
+       {fmt::format("`lamina train {}` continues the run in it", shell_word(config.string()))}});
+}
+
 int run_train(const Arguments& arguments, const Device& device) {
   catch_stop_signals();  // before anything that takes time
+  refuse_run_directory(arguments.positionals[0]);
   config::Overrides overrides{arguments.texts("set"), config::process_environment(),
                               quantise_settings(arguments)};
   if (arguments.has("out"))
