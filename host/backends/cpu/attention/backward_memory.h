@@ -57,11 +57,11 @@ struct BackwardMemory {
     Block block[kMaxBlocksPerPass];
     Side keys;
     Tokens<T> tokens;
-    Word *k_rows, *v_rows;  // [64, words]
-    Word* k_across;  // [64 or 32 pairs, qk_width]; unused for f32, where k_rows has this layout
-    float *scores, *d_scores;  // [64 keys, 64 rows]
-    Word *p_rows, *dx_rows;    // [64 keys, 64 or 32 words]
-    Word* dx_across;           // [64 or 32 words, 64 rows]
+    Word *k_rows, *v_rows;                // [64, words]
+    AcrossTokens<V, T, kPairs> k_across;  // [.., qk_width]
+    float *scores, *d_scores;             // [64 keys, 64 rows]
+    Word *p_rows, *dx_rows;               // [64 keys, 64 or 32 words]
+    Word* dx_across;                      // [64 or 32 words, 64 rows]
     Word* staging;
     KeptTile* kept;  // null without a mask of pairs
   };
@@ -97,7 +97,7 @@ struct BackwardMemory {
     }
     s.k_rows = arena.take<Word>(kTile * sizes.qk_words);
     s.v_rows = arena.take<Word>(kTile * sizes.v_words);
-    s.k_across = arena.take<Word>(Ops::kDepth * sizes.qk_width);
+    s.k_across.take(arena, sizes.qk_width);
     s.scores = arena.take<float>(kTile * kTile);
     s.d_scores = arena.take<float>(kTile * kTile);
     s.p_rows = kPairs ? arena.take<Word>(kTile * Ops::kDepth) : reinterpret_cast<Word*>(s.scores);

@@ -123,7 +123,7 @@ struct Backward {
     const std::int64_t padded = s.keys.cells * kCell;
     s.tokens.from_keys(r.args.k, s.keys, b, kv_head, key);
     Ops::rows(s.tokens, padded, r.spec.qk_dim, sizes.qk_words, s.k_rows);
-    Ops::across(s.tokens, padded, r.spec.qk_dim, sizes.qk_width, s.k_across);
+    s.k_across.set(s.tokens, padded, r.spec.qk_dim, sizes.qk_width);
     s.tokens.from_keys(r.args.v, s.keys, b, kv_head, key);
     Ops::rows(s.tokens, padded, r.spec.v_dim, sizes.v_words, s.v_rows);
   }

@@ -66,16 +66,15 @@ struct BackwardTile {
            .b_stride = sizes.qk_width,
            .c = sums.dk + (key + run.begin * kCell) * sizes.qk_width,
            .c_stride = sizes.qk_width});
-      run_product<V, kPairs, true>(
+      s.k_across.multiply(
           {.rows = r.spec.qk_dim,
            .columns = (run.last - run.first) * kCell,
            .depth = (run.end - run.begin) * Ops::kCellDepth,
-           .a = s.k_across + run.begin * Ops::kCellDepth * sizes.qk_width,
-           .a_stride = sizes.qk_width,
            .b = s.dx_across + run.begin * Ops::kCellDepth * kTile + run.first * kCell,
            .b_stride = kTile,
            .c = block.dq_across + run.first * kCell,
-           .c_stride = kTile});
+           .c_stride = kTile},
+          run.begin, sizes.qk_width);
     }
   }
 

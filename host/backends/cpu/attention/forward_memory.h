@@ -82,8 +82,8 @@ struct ForwardMemory {
     Block block[kMaxBlocksPerTask];
     Side keys;
     Tokens<T> tokens;
-    Word* k_rows;              // [64, qk_words]
-    Word* v_across;            // [64 or 32 pairs, v_width]
+    Word* k_rows;  // [64, qk_words]
+    AcrossTokens<V, T, kPairs> v_across;
     float* scores;             // [64 keys, 64 rows]
     Word* probabilities;       // the same as words along the keys
     float* alpha;              // [64]
@@ -102,7 +102,7 @@ struct ForwardMemory {
       s.block[i].sum = arena.take<float>(kTile);
     }
     s.k_rows = arena.take<Word>(kTile * sizes.qk_words);
-    s.v_across = arena.take<Word>(Ops::kDepth * sizes.v_width);
+    s.v_across.take(arena, sizes.v_width);
     s.scores = arena.take<float>(kTile * kTile);
     s.probabilities =
         kPairs ? arena.take<Word>(Ops::kDepth * kTile) : reinterpret_cast<Word*>(s.scores);

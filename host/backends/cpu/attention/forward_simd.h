@@ -97,7 +97,7 @@ struct Forward {
                       s.k_rows + Ops::words(k_dim));
           }
           key_tokens(r, s, r.args.v, b, kv_head, key, r.spec.v_dim, s.v_scale);
-          Ops::across(s.tokens, padded, r.spec.v_dim, sizes.v_width, s.v_across);
+          s.v_across.set(s.tokens, padded, r.spec.v_dim, sizes.v_width);
           copied = true;
         }
         prefetch_keys(r, b, kv_head, key + kTile, end, i, num_blocks);
@@ -166,18 +166,17 @@ struct Forward {
       if (!rescaled && run.last - run.first < block.side.cells) rescale(s, block, r.spec.v_dim);
       const bool by_product = !rescaled && run.last - run.first == block.side.cells;
       rescaled = true;
-      run_product<V, kPairs, true>(
+      s.v_across.multiply(
           {.rows = r.spec.v_dim,
            .columns = (run.last - run.first) * kCell,
            .depth = (run.end - run.begin) * Ops::kCellDepth,
-           .a = s.v_across + run.begin * Ops::kCellDepth * sizes.v_width,
-           .a_stride = sizes.v_width,
            .b = s.probabilities + run.begin * Ops::kCellDepth * kTile + run.first * kCell,
            .b_stride = kTile,
            .c = block.o_across + run.first * kCell,
            .c_stride = kTile,
            .store = by_product ? Store::rescaled : Store::add,
-           .column_factors = s.alpha + run.first * kCell});
+           .column_factors = s.alpha + run.first * kCell},
+          run.begin, sizes.v_width);
     }
   }
 

@@ -4,14 +4,14 @@
 // from rows of words (kAcross = false: A[row * a_stride + depth]) or from its transpose (kAcross =
 // true: A[depth * a_stride + row]). A word is a float, or, with kPairs, two bf16 that are
 // neighbours along the sum; their products are made by a unit of tiles (gemm/tile_unit.h), if there
-// is one.
+// is one. It takes its A from rows of words only.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 
 #include "backends/cpu/simd/vectors.h"
+#include "core/error.h"
 #if defined(__AVX512BF16__)
 #include "backends/cpu/gemm/tile_unit.h"
 #include "backends/cpu/gemm/tile_units.h"
@@ -148,43 +148,6 @@ inline TileShapes product_shapes(std::int64_t rows, std::int64_t last_words) {
           .row_bytes = {64, 64, 64, 64, 64, last_bytes, 64, 64}};
 }
 
-// Up to 16 rows of A for one piece of the depth.
-template <class V, bool kAcross>
-class PieceOfA {
- public:
-  // Takes rows [row, row + rows) and words [word, word + words).
-  PieceOfA(const Product& p, std::int64_t row, std::int64_t rows, std::int64_t word,
-           std::int64_t words) {
-    if constexpr (!kAcross) {
-      data_ = p.a + row * p.a_stride + word;
-      step_bytes_ = p.a_stride * 4;
-    } else {
-      typename V::F lanes[kUnitSide] = {};
-      for (std::int64_t k = 0; k < words; ++k) {
-        const Word* from = p.a + (word + k) * p.a_stride + row;
-        if (rows == kUnitSide) {
-          lanes[k] = V::load(from);
-        } else {
-          Word padded[kUnitSide] = {};
-          std::memcpy(padded, from, static_cast<std::size_t>(rows) * sizeof(Word));
-          lanes[k] = V::load(padded);
-        }
-      }
-      V::transpose(lanes);
-      for (std::int64_t r = 0; r < rows; ++r) V::store(copy_[r], lanes[r]);
-      data_ = copy_[0];
-      step_bytes_ = kUnitSide * 4;
-    }
-  }
-  const Word* data() const { return data_; }
-  std::int64_t step_bytes() const { return step_bytes_; }
-
- private:
-  const Word* data_;
-  std::int64_t step_bytes_;
-  alignas(64) Word copy_[kAcross ? kUnitSide : 1][kUnitSide];
-};
-
 // Calls body<c>() for the tiles of sums c below `count`.
 template <typename Body>
 void for_column_tiles(int count, const Body& body) {
@@ -232,8 +195,8 @@ void finish_tiles(const Product& p, std::int64_t row, std::int64_t rows, std::in
   for (int c = 0; c < count; ++c) finish_tile<V>(p, sums[c], row, rows, column + c * kUnitSide);
 }
 
-// REQUIRES: p.columns is a multiple of 16.
-template <class Unit, class V, bool kAcross>
+// REQUIRES: p.columns is a multiple of 16; A consists of rows of words.
+template <class Unit, class V>
 void run_unit_product(const Product& p) {
   const std::int64_t last_words = p.depth % kUnitSide, whole = p.depth - last_words;
   std::int64_t configured = 0;
@@ -245,14 +208,13 @@ void run_unit_product(const Product& p) {
       const auto count = static_cast<int>(
           std::min<std::int64_t>(kUnitColumnTiles, (p.columns - column) / kUnitSide));
       for_column_tiles(count, []<int kC>() { Unit::template zero<kC>(); });
+      const Word* a = p.a + row * p.a_stride;
       for (std::int64_t word = 0; word < whole; word += kUnitSide) {
-        const PieceOfA<V, kAcross> a(p, row, rows, word, kUnitSide);
-        Unit::template load<4>(a.data(), a.step_bytes());
+        Unit::template load<4>(a + word, p.a_stride * 4);
         add_columns<Unit, 4, 6>(p.b + word * p.b_stride + column, p.b_stride * 4, count);
       }
       if (last_words > 0) {
-        const PieceOfA<V, kAcross> a(p, row, rows, whole, last_words);
-        Unit::template load<5>(a.data(), a.step_bytes());
+        Unit::template load<5>(a + whole, p.a_stride * 4);
         add_columns<Unit, 5, 7>(p.b + whole * p.b_stride + column, p.b_stride * 4, count);
       }
       finish_tiles<Unit, V>(p, row, rows, column, count);
@@ -263,13 +225,23 @@ void run_unit_product(const Product& p) {
 
 #endif
 
+// True if products of pairs use a unit of tiles.
+template <bool kPairs>
+bool uses_tile_unit() {
+#if defined(__AVX512BF16__)
+  if constexpr (kPairs) return has_tiles(tile_unit());
+#endif
+  return false;
+}
+
 template <class V, bool kPairs, bool kAcross>
 void run_product(const Product& p) {
 #if defined(__AVX512BF16__)
   if constexpr (kPairs) {
     const TileUnit unit = tile_unit();
-    if (unit == TileUnit::amx) return run_unit_product<AmxTiles, V, kAcross>(p);
-    if (unit == TileUnit::emulated) return run_unit_product<PlainTiles, V, kAcross>(p);
+    LAMINA_ASSERT(!kAcross || !has_tiles(unit));
+    if (unit == TileUnit::amx) return run_unit_product<AmxTiles, V>(p);
+    if (unit == TileUnit::emulated) return run_unit_product<PlainTiles, V>(p);
   }
 #endif
   using Tiles = ProductTiles<V, kPairs, kAcross>;

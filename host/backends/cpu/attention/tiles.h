@@ -6,6 +6,7 @@
 #include "backends/cpu/attention/cells.h"
 #include "backends/cpu/attention/products.h"
 #include "backends/cpu/simd/memory.h"
+#include "backends/cpu/threads/scratch.h"
 
 namespace lamina::cpu {
 namespace {
@@ -180,6 +181,38 @@ struct Operands {
       std::memcpy(dst, src, static_cast<std::size_t>(dim) * 4);
     else
       narrow_row(src, dim, dst);
+  }
+};
+
+// The copy of keys or values with tokens as neighbours, A of a product whose sum runs over tokens.
+// A unit of tiles reads it by rows: then the copy is transposed once for all blocks of rows.
+template <class V, class T, bool kPairs>
+struct AcrossTokens {
+  using Ops = Operands<V, T, kPairs>;
+  Word* words;       // [64 tokens or 32 pairs, width]
+  Word* transposed;  // [width, 32 pairs]; null without pairs
+
+  void take(Arena& arena, std::int64_t width) {
+    words = arena.take<Word>(Ops::kDepth * width);
+    transposed = kPairs ? arena.take<Word>(width * Ops::kDepth) : nullptr;
+  }
+
+  void set(const Tokens<T>& tokens, std::int64_t count, std::int64_t dim, std::int64_t width) {
+    Ops::across(tokens, count, dim, width, words);
+    if (uses_tile_unit<kPairs>())
+      Ops::transpose(words, width, Ops::kDepth, width, transposed, Ops::kDepth);
+  }
+
+  // Computes `product`, whose A begins at this cell.
+  void multiply(Product product, std::int64_t cell, std::int64_t width) const {
+    if (uses_tile_unit<kPairs>()) {
+      product.a = transposed + cell * Ops::kCellDepth;
+      product.a_stride = Ops::kDepth;
+      return run_product<V, kPairs, false>(product);
+    }
+    product.a = words + cell * Ops::kCellDepth * width;
+    product.a_stride = width;
+    run_product<V, kPairs, true>(product);
   }
 };
 
