@@ -285,6 +285,9 @@ void BlockBuild::scope(lamina_str_t name, std::uint32_t push) {
   if (push > 1) abi::refuse("push is {}; it must be 0 or 1", push);
   if (push == 0) {
     if (scopes_.empty()) abi::refuse("a scope is closed, but no scope is open");
+    if (lowering_ && scopes_.size() <= lowering_->first_scope)
+      abi::refuse("a scope is closed in the lowering of op '{}', which did not open it",
+                  lowering_->op);
     scopes_.pop_back();
     return;
   }

@@ -130,7 +130,7 @@ class BlockBuild {
   struct Lowering {
     std::string op;
     std::string used_at;
-    std::size_t first_tensor, first_state;
+    std::size_t first_tensor, first_state, first_scope, first_region;
   };
   std::optional<Lowering> lowering_;
   // Finished lowerings: nodes and states [first, end).

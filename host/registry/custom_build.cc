@@ -70,9 +70,10 @@ std::vector<Tensor> BlockBuild::build_lowering(const PluginOp& custom,
   Graph& graph = trace_.graph();
   const std::shared_ptr<const Origin> origin = graph.origin();
   const auto first = static_cast<NodeId>(graph.nodes().size());
-  const std::size_t open_scopes = scopes_.size();
   const std::vector<Tensor> stand_ins = trace_.begin_custom(inputs);
-  lowering_ = Lowering{op.name, origin ? to_string(*origin) : "", tensors_.size(), states_.size()};
+  lowering_ = Lowering{op.name,         origin ? to_string(*origin) : "",
+                       tensors_.size(), states_.size(),
+                       scopes_.size(),  regions_.size()};
   std::vector<lamina_tensor_t> handles, outputs(op.num_outputs);
   for (const Tensor& input : stand_ins) handles.push_back(input ? hand_out(input) : 0);
   const std::vector<AttrValue> values = all_attrs(op, attrs);
@@ -106,8 +107,9 @@ std::vector<Tensor> BlockBuild::build_lowering(const PluginOp& custom,
                              fmt::format("the lowering of op '{}' failed with status {} ({}) and "
                                          "no message",
                                          op.name, status, abi::status_name(status)));
-  if (scopes_.size() != open_scopes)
-    abi::refuse("the lowering of op '{}' leaves a scope open, or closes an outer one", op.name);
+  if (scopes_.size() != lowering_->first_scope)
+    abi::refuse("the lowering of op '{}' leaves the scope '{}' open; every scope must be closed",
+                op.name, scopes_.back());
   std::vector<Tensor> results;
   for (lamina_tensor_t output : outputs)
     results.push_back(tensor(output, fmt::format("output '{}' of the lowering of op '{}'",

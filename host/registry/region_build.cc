@@ -57,6 +57,9 @@ void BlockBuild::end_region(const lamina_time_results_t* from) {
   const auto given = abi::copy(from, "lamina_time_results_t");
   if (regions_.empty() || regions_.back().second != 0)
     abi::refuse("a region over time ends, but none is open");
+  if (lowering_ && regions_.size() <= lowering_->first_region)
+    abi::refuse("a region over time ends in the lowering of op '{}', which did not begin it",
+                lowering_->op);
   const std::vector<Tensor> carries = tensors(given.carries, "carry of a region");
   const std::vector<Tensor> results = tensors(given.results, "result of a region");
   const auto end = static_cast<NodeId>(trace_.graph().nodes().size());

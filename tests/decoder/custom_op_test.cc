@@ -254,6 +254,62 @@ TEST(CustomOp, RefusesValuesFromTheOtherSideOfItsLowering) {
       });
 }
 
+// Direct calls of ext/time_region.h, without carries.
+Tensor begin_region(Tensor x) {
+  lamina_tensor_t token = 0;
+  lamina_time_region_t region{};
+  region.size = sizeof region;
+  region.inputs = {&x.handle, 1, sizeof x.handle};
+  region.tokens = &token;
+  const auto& api = sdk::extension<lamina_time_region_api_t>(LAMINA_TIME_REGION_ID);
+  sdk::check(api.begin(x.build, &region, nullptr));
+  return {x.build, token};
+}
+Tensor end_region(Tensor token) {
+  lamina_tensor_t out = 0;
+  lamina_time_results_t results{};
+  results.size = sizeof results;
+  results.results = {&token.handle, 1, sizeof token.handle};
+  results.outputs = &out;
+  const auto& api = sdk::extension<lamina_time_region_api_t>(LAMINA_TIME_REGION_ID);
+  sdk::check(api.end(token.build, &results, nullptr));
+  return {token.build, out};
+}
+
+TEST(CustomOp, RefusesALoweringThatEndsARegionOfItsBlock) {
+  EXPECT_REFUSED(
+      "a region over time ends in the lowering of op 'test.op', which did not begin it",
+      ([](const OpUse& use) -> Tensors { return {begin_region(end_region(use.in(0)))}; }),
+      { return end_region(kOp({begin_region(x)})); });
+}
+
+TEST(CustomOp, RefusesALoweringThatLeavesARegionOpen) {
+  EXPECT_REFUSED("test.op: leaves a region over time open in its lowering",
+                 ([](const OpUse& use) -> Tensors { return {begin_region(use.in(0))}; }),
+                 { return end_region(kOp({x})); });
+}
+
+TEST(CustomOp, RefusesALoweringWithUnpairedScopes) {
+  EXPECT_REFUSED("a scope is closed in the lowering of op 'test.op', which did not open it",
+                 ([](const OpUse& use) -> Tensors {
+                   lamina_build_t* b = use.in(0).build;
+                   sdk::check(b->api->scope(b, {}, 0));
+                   sdk::check(b->api->scope(b, sdk::to_str("other"), 1));
+                   return {use.in(0)};
+                 }),
+                 {
+                   sdk::check(x.build->api->scope(x.build, sdk::to_str("own"), 1));
+                   return kOp({x});
+                 });
+  EXPECT_REFUSED("the lowering of op 'test.op' leaves the scope 'own' open",
+                 ([](const OpUse& use) -> Tensors {
+                   lamina_build_t* b = use.in(0).build;
+                   sdk::check(b->api->scope(b, sdk::to_str("own"), 1));
+                   return {use.in(0)};
+                 }),
+                 { return kOp({x}); });
+}
+
 TEST(CustomOp, SaysWhereALoweringIsUsed) {
   EXPECT_REFUSED(": the use of op 'test.op', which has this lowering",
                  ([](const OpUse& use) -> Tensors { return {reshape(use.in(0), {3})}; }),
