@@ -417,7 +417,7 @@ std::vector<AxisId> BlockBuild::axis_list(const lamina_span_t& names, std::size_
 
 void BlockBuild::require_number_key(const std::string& key, std::string_view what) const {
   if (key.empty()) return;
-  const ModelKey* declared = family_.find_key(key);
+  const ModelKey* declared = family_.find_own_key(key);
   if (declared == nullptr)
     abi::refuse("{} is the key '{}', which the family does not declare", what, key);
   if (declared->kind != LAMINA_KIND_FLOAT)

@@ -312,6 +312,11 @@ const ModelKey* Family::find_key(std::string_view name) const {
   return nullptr;
 }
 
+const ModelKey* Family::find_own_key(std::string_view name) const {
+  const ModelKey* key = find_key(name);
+  return key && !key->host ? key : nullptr;
+}
+
 const Block& Family::block(std::uint32_t id) const {
   const auto at = std::find_if(blocks_.begin(), blocks_.end(),
                                [&](const Block& block) { return block.id == id; });

@@ -79,6 +79,8 @@ class Family {
   const PluginIdentity& plugin() const { return *plugin_; }
   const std::vector<ModelKey>& keys() const { return *keys_; }
   const ModelKey* find_key(std::string_view name) const;
+  // Returns null also for keys of the host, which are not for the plugin.
+  const ModelKey* find_own_key(std::string_view name) const;
   const std::vector<Block>& blocks() const { return blocks_; }
   // REQUIRES: a block with that id; ids in plans are checked.
   const Block& block(std::uint32_t id) const;

@@ -90,7 +90,7 @@ struct ConfigView::Impl : lamina_config {
 
   lamina_status_t get(std::string_view key, lamina_value_t* out) {
     const ModelKey* declared = find_key(config.keys(), key);
-    if (!declared) {
+    if (!declared || declared->host) {
       if (unknown.empty()) unknown = key;
       return LAMINA_ERROR_NOT_FOUND;
     }

@@ -179,7 +179,7 @@ class Reply : public lamina_reply {
 
   Setting read_setting(const lamina_setting_t& from) const {
     Setting out{abi::text(from.name, "a setting's name"), config::Value(false)};
-    const ModelKey* key = family_.find_key(out.key);
+    const ModelKey* key = family_.find_own_key(out.key);
     if (key == nullptr)
       abi::refuse("sets the key '{}', which the family does not declare", out.key);
     auto value = abi::value(from.value, fmt::format("the value of '{}'", out.key));
@@ -194,7 +194,7 @@ class Reply : public lamina_reply {
   Setting read_override(const lamina_setting_t& from) const {
     Setting out = read_setting(from);
     const auto accepted =
-        config::check_value(family_.find_key(out.key)->key, out.key, out.value, "");
+        config::check_value(family_.find_own_key(out.key)->key, out.key, out.value, "");
     if (const auto* refused = std::get_if<ErrorText>(&accepted))
       abi::refuse("overrides a key with an invalid value: {}", refused->what);
     if (const std::int64_t* number = beyond_limits(out.value))
@@ -307,7 +307,7 @@ class Reply : public lamina_reply {
           "applies to the output of the exit block");
     out.weight_key = abi::text(mtp.weight_key, "mtp.weight_key");
     if (!out.weight_key.empty()) {
-      const ModelKey* key = family_.find_key(out.weight_key);
+      const ModelKey* key = family_.find_own_key(out.weight_key);
       if (key == nullptr ||
           !(key->kind == LAMINA_KIND_FLOAT || key->kind == LAMINA_KIND_FLOAT_LIST))
         abi::refuse("mtp.weight_key is '{}'; expected a declared key of numbers", out.weight_key);

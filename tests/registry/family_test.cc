@@ -145,6 +145,16 @@ TEST(Family, OverrideOfThePlanIsWithinTheKeysLimits) {
       "plan: overrides 'head_dim' with 1099511627776; expected an integer between -2^31 and");
 }
 
+// The host has the key 'logit_scale'; the family does not declare it.
+TEST(Family, KeysOfTheHostAreNotForThePlugin) {
+  EXPECT_ERROR_SAYS(configured(tiny(), "fault = 119\n"), ExitCode::plugin,
+                    "derive: sets the key 'logit_scale', which the family does not declare");
+  EXPECT_ERROR_SAYS(tiny().plan(configured(tiny(), "fault = 118\n")), ExitCode::plugin,
+                    "plan: sets the key 'logit_scale', which the family does not declare");
+  EXPECT_ERROR_SAYS(tiny().options(configured(tiny(), "fault = 120\n")), ExitCode::plugin,
+                    "options: mtp.weight_key is 'logit_scale'; expected a declared key of numbers");
+}
+
 TEST(Family, DerivedValueIsWithinTheKeysLimits) {
   EXPECT_ERROR_SAYS(configured(tiny(), "heads = 2\nfault = 107\n"), ExitCode::usage,
                     "run.toml: 'head_dim' must be an integer, at least 0, got -5\n"

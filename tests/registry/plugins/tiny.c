@@ -121,6 +121,8 @@ static int64_t integer(const lamina_config_t *config, const char *key) {
 
 static lamina_status_t derive(void *user, const lamina_config_t *config, lamina_reply_t *reply) {
   (void)user;
+  const lamina_setting_t scale = {STR("logit_scale"), {.type = LAMINA_KIND_FLOAT, .v = {.f = 2}}};
+  if (integer(config, "fault") == 119) return reply->api->set(reply, &scale);
   if (integer(config, "heads") == 0) return LAMINA_OK;
   const lamina_setting_t head_dim = {
       STR("head_dim"),
@@ -176,8 +178,11 @@ static lamina_status_t plan(void *user, const lamina_config_t *config, lamina_re
   const int64_t width = fault == 105 ? -1 : fault == 106 ? (int64_t)1 << 40 : 64;
   const lamina_setting_t overrides[] = {
       {STR("head_dim"), {.type = LAMINA_KIND_INT, .v = {.i = width}}}};
+  const lamina_setting_t of_host[] = {
+      {STR("logit_scale"), {.type = LAMINA_KIND_FLOAT, .v = {.f = 2}}}};
   const lamina_position_t unit[] = {
-      {.size = sizeof(lamina_position_t), .block = fault == 102 ? 9 : 1, .overrides = SPAN(overrides)},
+      {.size = sizeof(lamina_position_t), .block = fault == 102 ? 9 : 1,
+       .overrides = {fault == 118 ? of_host : overrides, 1, sizeof overrides[0]}},
       {.size = sizeof(lamina_position_t), .block = 1}};
   const uint32_t layers = (uint32_t)integer(config, "num_hidden_layers");
   const lamina_segment_t pairs = {.size = sizeof pairs, .name = STR("pairs"), .unit = SPAN(unit),
@@ -202,7 +207,8 @@ static lamina_status_t options(void *user, const lamina_config_t *config, lamina
   const lamina_mtp_t predict = {.size = sizeof predict,
                                 .flags = fault == 117 ? LAMINA_MTP_CARRIES | LAMINA_MTP_NORMED_HIDDEN : 0,
                                 .block = 1,
-                                .depth = fault == 113 ? 65 : 1};
+                                .depth = fault == 113 ? 65 : 1,
+                                .weight_key = {"logit_scale", fault == 120 ? 11 : 0}};
   if (fault == 112) exports->as(reply, (lamina_str_t)STR("llama2"));
   if (fault == 112) exports->as(reply, (lamina_str_t)STR("llama2"));
   if (fault >= 113) mtp->predict(reply, &predict);
@@ -310,17 +316,18 @@ static void change_process(int64_t fault) {
   }
 }
 
-/* Losses and updates that are multiplied by a key that is no number. */
+/* Losses and updates that are multiplied by a key that is no number, or the host's. */
 static void bad_factor(lamina_build_t *b, int64_t fault, lamina_tensor_t weight) {
   const lamina_auxiliary_api_t *auxiliary = extension(LAMINA_AUXILIARY_ID);
+  const lamina_str_t act = STR("act"), scale = STR("logit_scale");
   const lamina_auxiliary_t loss = {.size = sizeof loss, .kind = LAMINA_AUXILIARY_METRIC,
-                                   .name = STR("loss"), .value = weight, .weight_key = STR("act"),
+                                   .name = STR("loss"), .value = weight, .weight_key = fault == 37 ? act : scale,
                                    .reduce = LAMINA_REDUCE_SUM};
   const lamina_update_t update = {.size = sizeof update, .rule = LAMINA_UPDATE_ADD,
                                   .param = STR("inner.weight"), .value = weight,
-                                  .rate_key = STR("act")};
-  if (fault == 37) auxiliary->add(b, &loss, AT);
-  if (fault == 38) auxiliary->update(b, &update, AT);
+                                  .rate_key = fault == 38 ? act : scale};
+  if (fault == 37 || fault == 47) auxiliary->add(b, &loss, AT);
+  if (fault == 38 || fault == 48) auxiliary->update(b, &update, AT);
 }
 
 static lamina_status_t build(void *user, lamina_build_t *b, const lamina_config_t *config,
@@ -359,6 +366,7 @@ static lamina_status_t build(void *user, lamina_build_t *b, const lamina_config_
     case 17: emit(b, 60, in, 1, &attr, 0, &out); break; /* linear without its weight */
     case 18: b->api->fail(b, LAMINA_ERROR_CONFIG, (lamina_str_t)STR("'act' cannot be tanh"), AT); break;
     case 19: get(config, "undeclared"); return LAMINA_ERROR_NOT_FOUND;
+    case 46: get(config, "logit_scale"); break; /* the host's */
     case 20: { /* a struct of the future */
       struct { lamina_emit_t use; uint64_t more[8]; } big = {{.size = sizeof big, .op = 1, .revision = 1},
                                                              {0, 0, 0, 0, 0, 0, 0, 1}};
