@@ -36,10 +36,12 @@ NormSpec read_norm(const lamina_norm_t* from) {
   abi::check_flags(norm.flags, LAMINA_NORM_BIAS | LAMINA_NORM_NO_WEIGHT, "the norm");
   out.op = &abi::op(norm.op, norm.revision);
   const auto& inputs = out.op->inputs;
-  if (inputs.empty() || inputs[0].name != "x" || inputs.size() > 3 ||
-      (inputs.size() > 1 && !(inputs[1].name == "w" && inputs[1].optional)) ||
-      (inputs.size() > 2 && inputs[2].name != "bias"))
-    abi::refuse("op '{}' is not a norm; expected one that takes (x, w?, bias?)", out.op->name);
+  if (inputs.size() < 2 || inputs.size() > 3 || inputs[0].name != "x" ||
+      !(inputs[1].name == "w" && inputs[1].optional) ||
+      (inputs.size() == 3 && inputs[2].name != "bias"))
+    abi::refuse(
+        "op '{}' cannot be the final norm; expected a norm that takes (x, w?) or (x, w?, bias?)",
+        out.op->name);
   out.weight = !(norm.flags & LAMINA_NORM_NO_WEIGHT);
   out.bias = norm.flags & LAMINA_NORM_BIAS;
   if (out.bias && inputs.size() < 3) abi::refuse("op '{}' takes no bias", out.op->name);

@@ -1,5 +1,6 @@
 // The declarations of a block must be the same in every trace, because the first trace defines
 // them.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "decoder/one_block_family.h"
@@ -137,12 +138,19 @@ TEST(FinalNorm, IsRefusedWithTheFamilyWhereItsOpRefusesIt) {
                     "greater than 0, got -1");
   final_norm.op = sdk::row_of(sdk::Op::linear).id;
   EXPECT_ERROR_SAYS(open_family_with(identity), ExitCode::plugin,
-                    "op 'linear' is not a norm; expected one that takes (x, w?, bias?)");
-  final_norm = {};
-  final_norm.op = sdk::row_of(sdk::Op::less).id;
-  final_norm.revision = 1;
-  EXPECT_ERROR_SAYS(open_family_with(identity), ExitCode::plugin,
-                    "op 'less' is not a norm; expected one that takes (x, w?, bias?)");
+                    "op 'linear' cannot be the final norm; expected a norm that takes (x, w?) or "
+                    "(x, w?, bias?)");
+  // One takes two other inputs, one takes x alone.
+  for (const sdk::Op op : {sdk::Op::less, sdk::Op::exp}) {
+    final_norm = {};
+    final_norm.op = sdk::row_of(op).id;
+    final_norm.revision = sdk::row_of(op).revision;
+    final_norm.flags = LAMINA_NORM_NO_WEIGHT;
+    EXPECT_ERROR_SAYS(open_family_with(identity), ExitCode::plugin,
+                      fmt::format("family 'varying': options: op '{}' cannot be the final norm; "
+                                  "expected a norm that takes (x, w?) or (x, w?, bias?)",
+                                  sdk::row_of(op).name));
+  }
   final_norm = {};
 }
 
