@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/folder_entries.h"
 #include "lamina/names.h"
+#include "registry/discovery.h"
 #include "registry/elf_file.h"
 #include "registry/manifest.h"
 
@@ -105,11 +106,6 @@ bool predicts(const registry::Family& family) {
   return depth && !depth->ignored;
 }
 
-void add_file(const registry::Family& family, const fs::path& file, std::vector<SmallModel>& to) {
-  SmallModel model{file.stem().string(), config::load_model(file)};
-  if (family.names().is_called(model.source.family)) to.push_back(std::move(model));
-}
-
 // nullopt if the file is unusable: its checks report that.
 std::optional<registry::Manifest> manifest_of(const fs::path& plugin) {
   try {
@@ -118,6 +114,32 @@ std::optional<registry::Manifest> manifest_of(const fs::path& plugin) {
   } catch (const PluginError&) {
     return std::nullopt;
   }
+}
+
+// The name of the family that a description gives, or that its config.json fits best; nothing if
+// the plugin has none.
+std::optional<std::string> family_of(const config::ModelSource& model,
+                                     const registry::Manifest& manifest) {
+  const registry::FamilyNames* best = nullptr;
+  int best_fit = 0;
+  for (const registry::FamilyNames& family : manifest.families) {
+    if (!model.family.empty() && family.is_called(model.family)) return family.name;
+    const int fit = family.fit(model.model_type, model.architectures, model.text_model_type);
+    if (!model.family.empty() || fit <= best_fit) continue;
+    best = &family;
+    best_fit = fit;
+  }
+  return best ? std::optional(best->name) : std::nullopt;
+}
+
+// Adds the model if it is one of the family.
+void add_file(const registry::Family& family, const fs::path& plugin, const fs::path& file,
+              std::vector<SmallModel>& to) {
+  SmallModel model{file.stem().string(), config::load_model(file)};
+  if (model.source.family.empty())
+    if (const std::optional<registry::Manifest> manifest = manifest_of(plugin))
+      model.source.family = family_of(model.source, *manifest).value_or("");
+  if (family.names().is_called(model.source.family)) to.push_back(std::move(model));
 }
 
 bool lists(const registry::Manifest& manifest, const std::string& family) {
@@ -132,6 +154,17 @@ std::string listed_families(const registry::Manifest& manifest) {
   return fmt::format("its manifest lists {}", fmt::join(names, ", "));
 }
 
+// Why the plugin has no family for a description.
+std::string without_family(const config::ModelSource& model, const std::string& plugin) {
+  if (!model.family.empty())
+    return fmt::format("is a model of family '{}', which {} does not have", model.family, plugin);
+  if (model.model_type.empty() && model.architectures.empty())
+    return "does not name its family; expected 'family' in a .toml file, 'model_type' or "
+           "'architectures' in a config.json";
+  return fmt::format("is a model of model_type '{}' and architecture {}, which {} does not read",
+                     model.model_type, registry::joined(model.architectures), plugin);
+}
+
 }  // namespace
 
 fs::path models_folder(const fs::path& plugin) {
@@ -143,12 +176,12 @@ fs::path models_folder(const fs::path& plugin) {
 SmallModels small_models(const registry::Family& family, const fs::path& plugin,
                          std::span<const fs::path> files) {
   SmallModels out;
-  for (const fs::path& file : files) add_file(family, file, out.models);
+  for (const fs::path& file : files) add_file(family, plugin, file, out.models);
   std::vector<fs::path> found;
   for (const auto& entry : folder_entries(models_folder(plugin)))
     if (entry.path().extension() == ".toml") found.push_back(entry.path());
   std::ranges::sort(found);
-  for (const fs::path& file : found) add_file(family, file, out.models);
+  for (const fs::path& file : found) add_file(family, plugin, file, out.models);
   return out.models.empty() ? derived_models(family) : out;
 }
 
@@ -160,17 +193,28 @@ void require_family_of(const fs::path& plugin, const std::string& family) {
                                       {listed_families(*manifest)}});
 }
 
-void require_models_of(const fs::path& plugin, std::span<const fs::path> files) {
+void require_models_of(const fs::path& plugin, std::span<const fs::path> files,
+                       const std::string& only) {
   const std::optional<registry::Manifest> manifest = manifest_of(plugin);
   if (!manifest) return;
   for (const fs::path& file : files) {
-    const std::string family = config::load_model(file).family;
-    if (!lists(*manifest, family))
-      throw UserError(ExitCode::usage,
-                      {file.string(),
-                       fmt::format("is a model of family '{}', which {} does not have", family,
-                                   plugin.filename().string()),
-                       {listed_families(*manifest)}});
+    const config::ModelSource model = config::load_model(file);
+    const std::optional<std::string> family = family_of(model, *manifest);
+    if (!family)
+      throw UserError(ExitCode::usage, {file.string(),
+                                        without_family(model, plugin.filename().string()),
+                                        {listed_families(*manifest)}});
+    const bool checked =
+        only.empty() || std::ranges::any_of(manifest->families, [&](const auto& known) {
+          return known.name == *family && known.is_called(only);
+        });
+    if (!checked)
+      throw UserError(
+          ExitCode::usage,
+          {file.string(),
+           fmt::format("is a model of family '{}', but only family '{}' is checked", *family, only),
+           {fmt::format("check family '{}', or {} with all its families", *family,
+                        plugin.filename().string())}});
   }
 }
 

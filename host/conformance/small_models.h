@@ -35,10 +35,10 @@ SmallModels small_models(const registry::Family& family, const std::filesystem::
 // cannot be read.
 void require_family_of(const std::filesystem::path& plugin, const std::string& family);
 
-// Throws UserError (exit 2) if a description belongs to no family of the plugin's file, unless the
-// file's list cannot be read.
+// Throws UserError (exit 2) if a description belongs to no family of the plugin's file, or to
+// another than `only` (empty: all are checked), unless the file's list cannot be read.
 void require_models_of(const std::filesystem::path& plugin,
-                       std::span<const std::filesystem::path> files);
+                       std::span<const std::filesystem::path> files, const std::string& only);
 
 // Sizes that families share by name get small values, required keys the smallest allowed; the
 // number of layers is increased until every possible block occurs. Also with one depth of

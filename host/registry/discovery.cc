@@ -214,21 +214,13 @@ FamilyFile Catalog::find(std::string_view name, std::string_view where) const {
 FamilyFile Catalog::find_published(std::string_view model_type,
                                    const std::vector<std::string>& architectures,
                                    std::string_view where, std::string_view text_model_type) const {
-  const auto lists = [](const std::vector<std::string>& list, std::string_view item) {
-    return std::find(list.begin(), list.end(), item) != list.end();
-  };
-  // The family with the most specific match: the architecture, then the model_type, then the
-  // model_type of the nested language model.
+  // The family with the most specific match.
   std::string best;
   int best_score = 0;
   const PluginFile *best_file = nullptr, *equal_file = nullptr;
   for (const PluginFile& plugin : plugins_)
     for (const FamilyNames& family : plugin.manifest.families) {
-      const bool architecture = std::any_of(
-          architectures.begin(), architectures.end(),
-          [&](const std::string& name) { return lists(family.hf_architectures, name); });
-      const int score = 4 * architecture + 2 * lists(family.hf_model_types, model_type) +
-                        lists(family.hf_model_types, text_model_type);
+      const int score = family.fit(model_type, architectures, text_model_type);
       if (score > best_score) {
         best = family.name, best_score = score;
         best_file = &plugin, equal_file = nullptr;

@@ -80,6 +80,18 @@ bool FamilyNames::is_called(std::string_view text) const {
   return name == text || std::find(aliases.begin(), aliases.end(), text) != aliases.end();
 }
 
+int FamilyNames::fit(std::string_view model_type, const std::vector<std::string>& architectures,
+                     std::string_view text_model_type) const {
+  const auto lists = [](const std::vector<std::string>& list, std::string_view item) {
+    return std::find(list.begin(), list.end(), item) != list.end();
+  };
+  const bool architecture =
+      std::any_of(architectures.begin(), architectures.end(),
+                  [&](const std::string& one) { return lists(hf_architectures, one); });
+  return 4 * architecture + 2 * lists(hf_model_types, model_type) +
+         lists(hf_model_types, text_model_type);
+}
+
 Manifest parse_manifest(std::string_view text, const std::string& path) {
   try {
     const JsonDocument document = JsonDocument::parse(

@@ -18,6 +18,10 @@ struct FamilyNames {
   std::vector<std::string> hf_architectures;  // their "architectures"
 
   bool is_called(std::string_view text) const;
+  // Returns how well the family fits a published config.json, 0 = not at all. A fitting
+  // architecture counts 4, a model_type 2, the model_type of a nested language model 1.
+  int fit(std::string_view model_type, const std::vector<std::string>& architectures,
+          std::string_view text_model_type) const;
   friend bool operator==(const FamilyNames&, const FamilyNames&) = default;
 };
 

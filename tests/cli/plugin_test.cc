@@ -174,6 +174,54 @@ TEST(PluginCheck, RefusesAFamilyThatThePluginLacks) {
   }
 }
 
+TEST(PluginCheck, RefusesAModelOfAnotherFamilyThanTheCheckedOne) {
+  const TempDir folder;
+  const std::string llama = LAMINA_BUILD_DIR "/lib/lamina/plugins/llama.lamina.so";
+  const std::string model =
+      folder.write("four.toml", "family = \"llama4\"\n[model]\nvocab_size = 5\n");
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"llama2"}, {llama, "--family", "llama2"}}) {
+    std::vector<std::string> all = {"check"};
+    all.insert(all.end(), words.begin(), words.end());
+    all.insert(all.end(), {"--only", "FIL-1", "--model", model});
+    const Finished wrong = plugin(folder, all);
+    EXPECT_EQ(wrong.code, 2);
+    EXPECT_EQ(wrong.out, "");
+    EXPECT_THAT(wrong.err,
+                HasSubstr("is a model of family 'llama4', but only family 'llama2' is checked\n"
+                          "  check family 'llama4', or llama.lamina.so with all its families\n"));
+  }
+  EXPECT_EQ(plugin(folder, {"check", llama, "--only", "FIL-1", "--model", model}).code, 0);
+}
+
+TEST(PluginCheck, TakesTheFamilyOfAConfigJsonFromWhatItSays) {
+  const TempDir folder;
+  const auto with = [&](const std::string& name, const std::string& members) {
+    folder.write(name + "/config.json",
+                 "{" + members +
+                     R"("vocab_size": 61, "hidden_size": 24, "intermediate_size": 36,)"
+                     R"("num_hidden_layers": 2, "num_attention_heads": 4})");
+    return folder / name;
+  };
+  const auto check = [&](const char* family, const std::string& model) {
+    return plugin(folder, {"check", family, "--only", "PLN-1", "--model", model});
+  };
+  const std::string llama =
+      with("llama", R"("model_type": "llama", "architectures": ["LlamaForCausalLM"],)");
+  const Finished right = check("llama2", llama);
+  EXPECT_EQ(right.code, 0) << right.out << right.err;
+  EXPECT_THAT(check("llama4", llama).err, HasSubstr("is a model of family 'llama2', but only family"
+                                                    " 'llama4' is checked\n"));
+  const Finished other = check("llama2", with("other", R"("model_type": "other",)"));
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, HasSubstr("is a model of model_type 'other' and architecture none, which "
+                                   "llama.lamina.so does not read\n  its manifest lists "));
+  const Finished silent = check("llama2", with("silent", ""));
+  EXPECT_EQ(silent.code, 2);
+  EXPECT_THAT(silent.err, HasSubstr("does not name its family; expected 'family' in a .toml file, "
+                                    "'model_type' or 'architectures' in a config.json\n"));
+}
+
 TEST(PluginInspect, RefusesATruncatedFileAndAnUnknownNameWithEight) {
   const TempDir folder;
   const std::string cut = folder.write("cut.lamina.so", bytes_of(kTiny).substr(0, 5000));

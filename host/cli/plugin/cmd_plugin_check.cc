@@ -80,7 +80,7 @@ int check(const Arguments& arguments, const Device& device) {
   device.use_threads(arguments.globals.threads);
   const PluginSubject plugin = subject_of(arguments, device);
   if (arguments.has("family")) require_family_of(plugin.file(), plugin.settings().family);
-  require_models_of(plugin.file(), plugin.settings().models);
+  require_models_of(plugin.file(), plugin.settings().models, plugin.settings().family);
   const std::vector<const Check*> checks = wanted(arguments);
   const bool json = arguments.flag("json");
   const Terminal out = describe_terminal(output_descriptor(), arguments.globals.color);
@@ -131,7 +131,8 @@ Command plugin_check_command() {
                            .doc = "Run the checks in this process, for a debugger."}},
                   text_option("family", 0, "NAME", "Only this family of the plugin."),
                   repeated(text_option("model", 0, "FILE",
-                                       "A small model to check in addition to the plugin's.")),
+                                       "A small model of a checked family, in addition to the "
+                                       "plugin's: a .toml, or a directory with a config.json.")),
                   repeated(text_option("golden", 0, "DIR", "A golden case to compare with.")),
                   integer_option("seed", 0, 1, "Seed of the weights.", 0),
                   integer_option("time-limit", 0, {},
