@@ -6,6 +6,7 @@
 #include "conformance/compare.h"
 #include "conformance/fingerprint.h"
 #include "core/error.h"
+#include "ops/custom.h"
 
 namespace lamina::conformance {
 
@@ -26,6 +27,20 @@ std::unique_ptr<train::TrainState> ModelCase::load_state(const decoder::Model& m
   state->queue().finish();
   state->refresh_copies();
   return state;
+}
+
+std::size_t num_uses(const decoder::Model& model, std::string_view attribute) {
+  std::size_t out = 0;
+  const decoder::ModelGraph training =
+      model.loss_graph({2, 5}, {.training = true, .aux = true, .mtp = true});
+  for_each_graph(ops::inline_custom(training.graph), [&](const Graph& graph) {
+    for (const Node& node : graph.nodes())
+      for (std::size_t i = 0; i < node.attrs.size(); ++i)
+        if (node.op->attrs[i].name == attribute &&
+            !same_attr(node.attrs[i], node.op->attrs[i].fallback))
+          ++out;
+  });
+  return out;
 }
 
 void require_float64(const decoder::Model& model) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "decoder/model.h"
@@ -40,6 +41,10 @@ struct ModelCase {
                                                 DType compute_in = DType::f32,
                                                 bool accumulate = false) const;
 };
+
+// Returns the number of nodes in the model's graph of training that have an attribute of this name
+// with another value than its default.
+std::size_t num_uses(const decoder::Model& model, std::string_view attribute);
 
 // Throws Skipped if the model's blocks do not build in float64, in which the kit computes slopes;
 // user runs never compute in float64.

@@ -1,5 +1,7 @@
 #include "conformance/subject.h"
 
+#include "config/model_keys.h"
+#include "conformance/odd_configs.h"
 #include "core/error.h"
 #include "runtime/host_access.h"
 
@@ -72,6 +74,14 @@ decoder::Model open_with(const SmallModel& model, const registry::Family& family
   });
 }
 
+// Leaves out options of the host by which decoding differs from training in any model.
+SmallModel without_host_changes(const registry::Family& family, SmallModel model) {
+  for (const std::string_view name : {config::kKvDtype, config::kRandomRouting})
+    if (const registry::ModelKey* key = family.find_key(name); key && key->host)
+      model.source = without_value(std::move(model.source), key->key);
+  return model;
+}
+
 }  // namespace
 
 Refused::Refused(const ErrorText& text) : Failure(in_lines(text)), owner_(owner_of(text)) {}
@@ -104,7 +114,8 @@ ModelCase FamilySubject::model_case(const SmallModel& model) const {
   const std::uint64_t seed = settings().seed;
   const Compute& compute = plugin_.compute();
   return {.name = model.name,
-          .open = [this, model](bool scan_layers) { return open(model, scan_layers); },
+          .open = [this, plain = without_host_changes(family_, model)](
+                      bool scan_layers) { return open(plain, scan_layers); },
           .load =
               [seed, compute](const decoder::Model& of, DType dtype) {
                 weights::Weights out =
@@ -115,11 +126,12 @@ ModelCase FamilySubject::model_case(const SmallModel& model) const {
           .compute = compute};
 }
 
-std::vector<ModelCase> FamilySubject::cases() const {
+std::vector<ModelCase> FamilySubject::cases(
+    const std::function<SmallModel(const SmallModel&)>& change) const {
   std::vector<ModelCase> out;
   for (const SmallModel& model : models()) {
     if (!at_least(Level::full) && out.size() == kQuickModels) break;
-    out.push_back(model_case(model));
+    out.push_back(model_case(change ? change(model) : model));
   }
   return out;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -78,8 +79,10 @@ class FamilySubject {
   // Likewise, for another family with the same keys: a decorated one.
   decoder::Model open(const SmallModel& model, const registry::Family& family) const;
   ModelCase model_case(const SmallModel& model) const;
-  // The models with their numbers: at level quick only the first ones of the family.
-  std::vector<ModelCase> cases() const;
+  // The models with their numbers, changed by `change` if given: at level quick only the first ones
+  // of the family.
+  std::vector<ModelCase> cases(
+      const std::function<SmallModel(const SmallModel&)>& change = {}) const;
 
   // All families of the plugin, including this one: blocks with one name are one function.
   const std::vector<const FamilySubject*>& siblings() const { return siblings_; }

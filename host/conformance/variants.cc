@@ -14,6 +14,8 @@ namespace {
 using config::List;
 using config::Value;
 
+constexpr std::string_view kAcross = "across";  // 1 = documents are not separated
+
 bool is_switch(const registry::ModelKey& key) {
   return key.key.type == config::Type::boolean ||
          (key.key.type == config::Type::string && !key.key.choices.empty());
@@ -126,6 +128,25 @@ std::vector<SmallModel> switched_models(const FamilySubject& subject) {
       seen.insert(change);
       out.push_back(std::move(variant.model));
     }
+  }
+  return out;
+}
+
+SmallModel with_documents_apart(const FamilySubject& subject, const SmallModel& small) {
+  SmallModel out = small;
+  std::size_t uses = num_uses(subject.open(small), kAcross);
+  if (uses == 0) return out;
+  const registry::ModelConfig config = subject.configure(small);
+  for (const registry::ModelKey& key : subject.family().keys()) {
+    const config::Entry* entry = key.ignored ? nullptr : config.values().find(key.key.name);
+    const bool given = entry && entry->origin.kind != config::Origin::Kind::preset;
+    if (!given || !(entry->value == Value(true))) continue;
+    SmallModel other{out.name, without_value(out.source, key.key)};
+    const std::optional<decoder::Model> opened = open_if_accepted(subject, other);
+    const std::size_t left = opened ? num_uses(*opened, kAcross) : uses;
+    if (left >= uses) continue;
+    uses = left;
+    out = std::move(other);
   }
   return out;
 }

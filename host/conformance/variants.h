@@ -37,6 +37,10 @@ std::vector<Variant> variants_of(const FamilySubject& subject, const SmallModel&
 // small model in which it has an effect.
 std::vector<SmallModel> switched_models(const FamilySubject& subject);
 
+// Returns the model without flags of its description that let an op see other documents (`across`):
+// a model with such a flag shows nothing else by mixing them.
+SmallModel with_documents_apart(const FamilySubject& subject, const SmallModel& small);
+
 // The model; nothing if the plugin or the host refuses it.
 std::optional<decoder::Model> open_if_accepted(const FamilySubject& subject,
                                                const SmallModel& model);

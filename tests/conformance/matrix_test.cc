@@ -8,6 +8,7 @@
 
 #include "backends/cpu/backend.h"
 #include "backends/cpu/threads/threads.h"
+#include "conformance/odd_configs.h"
 #include "conformance/run_check.h"
 #include "support/goldens.h"
 #include "wrong_cases.h"
@@ -179,6 +180,86 @@ TEST(RightFamily, WhoseTokensChooseExpertsIsNearFloat32WithEverySeed) {
                                 derived_models(*registered.family));
     const Result result = run_check(*find_check("NUM-1"), {&subject}, false);
     EXPECT_EQ(result.outcome, Outcome::pass) << "seed " << seed << ": " << result.text;
+  }
+}
+
+// An expert with a capacity drops tokens because of other tokens, which the rules exempt.
+TEST(RightFamily, WhoseExpertsHaveCapacitiesIsNotComparedInOtherCompany) {
+  Model model = right_family();
+  model.weights = nullptr;
+  model.blocks = LAMINA_WRONG_BLOCK({
+    return right_block(s, c, x, step) +
+           sdk::mixture(s / "moe", x, step,
+                        {.router = {.experts = 4, .per_token = 2},
+                         .experts = {.width = 8, .capacity_factor = 0.5}});
+  });
+  const Tried tried(WrongFamily{"none", {}, model, Level::full});
+  for (const char* id : {"EQV-1", "EQV-2", "EQV-7"}) {
+    const Result result = run_check(*find_check(id), {&tried.subject}, false);
+    EXPECT_EQ(result.outcome, Outcome::skip) << id << ": " << result.text;
+    EXPECT_EQ(result.text,
+              "its experts have capacities (capacity_factor), for which the tokens of a call "
+              "compete");
+  }
+}
+
+// A loss of a router with one expert is constant; another loss without a gradient is a fault.
+TEST(RightFamily, WithOneExpertNeedsNoGradientOfItsBalance) {
+  Model model = right_family();
+  model.weights = nullptr;
+  model.keys = [](sdk::Schema<Config>& key) {
+    sdk::standard_keys(key, {.max_position_embeddings = 64, .rope = {.theta = 100}});
+    key("noise", &Config::noise, {.fallback = 0.5, .min = 0, .max = 1, .doc = "A weight."});
+  };
+  model.blocks = LAMINA_WRONG_BLOCK({
+    return right_block(s, c, x, step) + sdk::mixture(s / "moe", x, step,
+                                                     {.router = {.experts = 1, .per_token = 1},
+                                                      .experts = {.width = 8},
+                                                      .losses = {.mean_key = "noise"}});
+  });
+  const Tried right(WrongFamily{"none", {}, model, Level::quick});
+  const Result accepted = run_check(*find_check("GRD-2"), {&right.subject}, false);
+  EXPECT_EQ(accepted.outcome, Outcome::pass) << accepted.text;
+  model.blocks = LAMINA_WRONG_BLOCK({
+    const sdk::Tensor y = sdk::mixture(
+        s / "moe", x, step, {.router = {.experts = 1, .per_token = 1}, .experts = {.width = 8}});
+    step.loss(
+        "cut_off",
+        sdk::counted_mean(sdk::reduce_mean(sdk::square(sdk::stop_gradient(y)), {.dims = {2}})),
+        {.weight_key = "noise", .mean = true});
+    return right_block(s, c, x, step) + y;
+  });
+  const Tried wrong(WrongFamily{"none", {}, model, Level::quick});
+  const Result found = run_check(*find_check("GRD-2"), {&wrong.subject}, false);
+  EXPECT_EQ(found.outcome, Outcome::fail);
+  EXPECT_NE(found.text.find("no parameter has a gradient of auxiliary loss 'cut_off'"),
+            std::string::npos)
+      << found.text;
+}
+
+// Without the flag, which asks for it, documents do not see each other.
+TEST(RightFamily, WithAFlagThatJoinsDocumentsIsComparedWithoutIt) {
+  Model model = right_family();
+  model.weights = nullptr;
+  model.keys = [](sdk::Schema<Config>& key) {
+    sdk::standard_keys(key, {.max_position_embeddings = 64, .rope = {.theta = 100}});
+    key("flag", &Config::flag, {.fallback = false, .doc = "Documents see each other."});
+  };
+  model.blocks = LAMINA_WRONG_BLOCK({
+    const sdk::Tensor w = s.param("taps", {c.hidden_size, 2},
+                                  {.axes = {sdk::axis::conv, sdk::axis::none},
+                                   .role = sdk::Role::conv,
+                                   .init = sdk::init::normal(0.5)});
+    return right_block(s, c, x + step.causal_conv1d(x, w, {}, {.across = c.flag}), step);
+  });
+  const Registered registered = register_family(model);
+  SmallModels models = derived_models(*registered.family);
+  for (SmallModel& small : models.models) small.source = with_value(small.source, "flag", true);
+  const PluginSubject plugin("none.lamina.so", {.level = Level::full}, cpu_compute());
+  const FamilySubject subject(plugin, *registered.family, *registered.source, models);
+  for (const char* id : {"EQV-1", "EQV-2"}) {
+    const Result result = run_check(*find_check(id), {&subject}, false);
+    EXPECT_EQ(result.outcome, Outcome::pass) << id << ": " << result.text;
   }
 }
 

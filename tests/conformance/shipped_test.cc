@@ -3,11 +3,15 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
 #include <vector>
 
 #include "support/goldens.h"
 #include "support/paths.h"
 #include "support/process.h"
+#include "support/temp_dir.h"
 
 namespace lamina::conformance {
 namespace {
@@ -52,6 +56,41 @@ TEST(TestFamilies, ConformAtEveryLevel) {
   for (const char* name : {"features", "recurrences", "moe", "streams", "docs_experts"})
     expect_conforms(LAMINA_BUILD_DIR "/tests/plugins/" + (name + std::string(".lamina.so")),
                     {"--level", "full"});
+}
+
+// A small model with one line of its description replaced.
+struct ChangedModel {
+  const char *plugin, *family, *model, *line, *by;
+};
+
+TEST(Shipped, ModelsWithOptionsThatTheRulesExemptConform) {
+  static constexpr ChangedModel kChanged[] = {
+      {"llama", "llama2", "llama2_deep", "[model]", "[model]\nkv_dtype = \"int8\""},
+      {"llama", "llama2", "llama2_deep", "[model]", "[model]\nkv_dtype = \"fp8\""},
+      {"llama", "llama2", "llama2_engram", "[model]", "[model]\nengram_across_documents = true"},
+      {"qwen", "qwen3_next", "qwen3_next_predicts", "[model]",
+       "[model]\nrecurrence_across_documents = true"},
+      {"mistral", "mixtral", "mixtral_predicts", "[model]", "[model]\nuse_random_routing = true"},
+      {"mistral", "mixtral", "mixtral_predicts", "[model]", "[model]\ncapacity_factor = 0.5"},
+      {"mistral", "mixtral", "mixtral_predicts", "num_local_experts = 4",
+       "num_local_experts = 1\nnum_experts_per_tok = 1"},
+  };
+  for (const ChangedModel& changed : kChanged) {
+    SCOPED_TRACE(changed.by);
+    const testing::TempDir folder;
+    const fs::path source = fs::path(LAMINA_SOURCE_DIR "/plugins") / changed.plugin / "check" /
+                            (std::string(changed.model) + ".toml");
+    std::ifstream in(source);
+    std::string text{std::istreambuf_iterator<char>(in), {}};
+    const std::string line = changed.line;
+    ASSERT_NE(text.find(line), text.npos) << source;
+    text.replace(text.find(line), line.size(), changed.by);
+    expect_conforms(
+        fs::path(LAMINA_BUILD_DIR "/lib/lamina/plugins") /
+            (std::string(changed.plugin) + ".lamina.so"),
+        {"--family", changed.family, "--level", "full", "--only", "EQV-1", "--only", "EQV-2",
+         "--only", "EQV-7", "--only", "GRD-2", "--model", folder.write("changed.toml", text)});
+  }
 }
 
 // Checks that other tests do not run with the same functions on the same models.
