@@ -139,6 +139,15 @@ const lamina_config* ConfigView::handle() const { return impl_.get(); }
 const std::vector<std::string>& ConfigView::keys_read() const { return impl_->read; }
 const std::string& ConfigView::unknown_key() const { return impl_->unknown; }
 
+const config::Value* ConfigView::find(std::string_view key) const { return impl_->find(key); }
+
+bool ConfigView::is_given(std::string_view key) const {
+  for (const Setting& setting : impl_->overrides)
+    if (setting.key == key) return true;
+  const config::Entry* entry = impl_->config.values().find(key);
+  return entry && entry->origin.kind != config::Origin::Kind::preset;
+}
+
 std::string ConfigView::describe(const std::string& key) const {
   for (const Setting& setting : impl_->overrides)
     if (setting.key == key)

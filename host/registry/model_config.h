@@ -104,6 +104,11 @@ class ConfigView {
   const lamina_config* handle() const;
   // Keys that the plugin has read so far, in order, each once.
   const std::vector<std::string>& keys_read() const;
+  // Returns the value that the plugin reads; null if there is none.
+  const config::Value* find(std::string_view key) const;
+  // Returns whether a file, an option or the plan gives the value: it is no default and not
+  // derived.
+  bool is_given(std::string_view key) const;
   // Returns "head_dim = 128 (config.json:7)", with an override if there is one.
   std::string describe(const std::string& key) const;
   // The first key that was read but is not declared; "" if there is none.

@@ -2,6 +2,8 @@
 // that the plugin makes are in build_calls.cc.
 #include "registry/trace.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <atomic>
 #include <new>
@@ -26,12 +28,14 @@ std::uint64_t next_tag() {
 }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-// Returns whether `text` contains `number` as a separate number.
+// Returns whether `text` contains `number` as a separate number: 32 is none in "f32".
 bool mentions(const std::string& text, const std::string& number) {
   for (auto at = text.find(number); at != text.npos; at = text.find(number, at + 1)) {
     const std::size_t end = at + number.size();
-    const bool begins = at == 0 || !(is_digit(text[at - 1]) || text[at - 1] == '.');
+    const char before = at == 0 ? ' ' : text[at - 1];
+    const bool begins = !is_digit(before) && !is_letter(before) && before != '.';
     const bool ends = end == text.size() || !is_digit(text[end]);
     if (begins && ends) return true;
   }
@@ -225,29 +229,37 @@ void BlockBuild::raise(const BuildFailure& failure) const {
   throw PluginError(std::move(text));
 }
 
-// Returns the config values that the block read and the message mentions; if the error is about the
-// config, also the largest one.
+// Returns the config values that the block read and the message names; if the error is about the
+// config, also the largest one. Given values whose numbers are in the message may be the cause by
+// coincidence only.
 std::vector<std::string> BlockBuild::config_notes(const std::string& message,
                                                   bool about_config) const {
   constexpr std::size_t kMost = 4;
-  std::vector<std::string> out;
+  std::vector<std::string> out, equal;
   std::string largest;
   std::int64_t most = 0;
   for (const std::string& key : view_.keys_read()) {
-    const config::Entry* entry = config_.values().find(key);
-    const auto* number = entry ? entry->value.get_if<std::int64_t>() : nullptr;
-    const bool spoken_of = message.find("'" + key + "'") != message.npos ||
-                           (number && *number > 1 && mentions(message, std::to_string(*number)));
-    if (spoken_of && out.size() < kMost) out.push_back("config: " + view_.describe(key));
+    const config::Value* value = view_.find(key);
+    const auto* number = value ? value->get_if<std::int64_t>() : nullptr;
     if (number && *number > most) {
       most = *number;
       largest = key;
     }
+    if (message.find("'" + key + "'") != message.npos) {
+      if (out.size() < kMost) out.push_back("config: " + view_.describe(key));
+    } else if (number && *number > 1 && view_.is_given(key) && equal.size() < kMost &&
+               mentions(message, std::to_string(*number))) {
+      equal.push_back(view_.describe(key));
+    }
   }
   if (about_config && most > 0) {
-    const std::string note = "config: " + view_.describe(largest);
-    if (std::ranges::find(out, note) == out.end()) out.insert(out.begin(), note);
+    const std::string note = view_.describe(largest);
+    std::erase(equal, note);
+    if (std::ranges::find(out, "config: " + note) == out.end())
+      out.insert(out.begin(), "config: " + note);
   }
+  if (!equal.empty())
+    out.push_back(fmt::format("keys with these numbers: {}", fmt::join(equal, ", ")));
   return out;
 }
 

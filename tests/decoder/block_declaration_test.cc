@@ -154,6 +154,23 @@ TEST(FinalNorm, IsRefusedWithTheFamilyWhereItsOpRefusesIt) {
   final_norm = {};
 }
 
+// Defaults have the same numbers by coincidence: vocab_size is 5, too.
+TEST(BlockDeclaration, RefusalListsTheGivenKeysWithItsNumbers) {
+  const auto refusal = [](const std::string& model) -> std::string {
+    try {
+      open_family_with(LAMINA_BLOCK({ return x * vector(s, "w", 5); }), nullptr,
+                       config::parse_toml(model, "test", config::Origin::Kind::model_file));
+    } catch (const PluginError& refused) {
+      return refused.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(refusal(""), ::testing::HasSubstr("[5] do not broadcast"));
+  EXPECT_THAT(refusal(""), ::testing::Not(::testing::HasSubstr("keys with these numbers")));
+  EXPECT_THAT(refusal("[model]\nhidden_size = 4\n"),
+              ::testing::HasSubstr("\n  keys with these numbers: hidden_size = 4 (test:2)"));
+}
+
 TEST(BlockDeclaration, RefusesAFamilyWithoutBlocksOrBuilds) {
   EXPECT_THROW(open_family_with(nullptr), sdk::Error);
 }

@@ -104,8 +104,23 @@ TEST(Trace, RefusalHasOpPlaceBlockPluginAndConfig) {
     EXPECT_EQ(
         text.notes[1],
         "block 'layer' of family 'tiny', layer 0, phase train; plugin 'org.example.tiny' 1.0");
-    EXPECT_EQ(text.notes[2], "config: hidden_size = 8 (run.toml:3)");
+    EXPECT_EQ(text.notes[2], "keys with these numbers: hidden_size = 8 (run.toml:3)");
   }
+}
+
+TEST(Trace, RefusalComparesItsNumbersWithTheValuesOfThePosition) {
+  const auto last_note = [](std::int64_t hidden_size) {
+    const std::vector<Setting> overrides = {{"hidden_size", hidden_size}};
+    try {
+      Built out;
+      build("fault = 12\n", out, overrides);
+    } catch (const PluginError& error) {
+      return error.text().notes.back();
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(last_note(8), "keys with these numbers: hidden_size = 8 (this position of the plan)");
+  EXPECT_TRUE(last_note(16).starts_with("block 'layer' of family 'tiny'")) << last_note(16);
 }
 
 struct NumberedFault {
