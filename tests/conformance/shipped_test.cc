@@ -74,6 +74,7 @@ TEST(Shipped, ModelsWithOptionsThatTheRulesExemptConform) {
       {"mistral", "mixtral", "mixtral_predicts", "[model]", "[model]\ncapacity_factor = 0.5"},
       {"mistral", "mixtral", "mixtral_predicts", "num_local_experts = 4",
        "num_local_experts = 1\nnum_experts_per_tok = 1"},
+      {"qwen", "qwen3_5", "qwen3_5", "[model]", "[model]\ninitializer = \"maxtext\""},
   };
   for (const ChangedModel& changed : kChanged) {
     SCOPED_TRACE(changed.by);
