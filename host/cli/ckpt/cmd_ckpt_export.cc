@@ -62,7 +62,7 @@ Command ckpt_export_command() {
                       json_option()},
           .positionals = {{.name = "DIR",
                            .doc = "A run directory, a checkpoint or a Hugging Face directory."}},
-          .examples = {"lamina ckpt export runs/quickstart --to model --dtype bfloat16"},
+          .examples = {"lamina ckpt export build/quickstart/run --to model --dtype bfloat16"},
           .run = run_export};
 }
 

@@ -141,8 +141,8 @@ Command ckpt_ls_command() {
           .positionals = {{.name = "DIR",
                            .doc = "A run directory, a checkpoint, a Hugging Face directory, an "
                                   "adapter or a GGUF file."}},
-          .examples = {"lamina ckpt ls runs/quickstart",
-                       "lamina ckpt ls -v runs/quickstart/checkpoints/step-00000100"},
+          .examples = {"lamina ckpt ls build/quickstart/run",
+                       "lamina ckpt ls -v build/quickstart/run/checkpoints/step-00000100"},
           .run = run_ls};
 }
 

@@ -94,7 +94,7 @@ Command ckpt_verify_command() {
           .positionals = {{.name = "DIR",
                            .doc = "A run directory, a checkpoint, a Hugging Face directory, an "
                                   "adapter or a GGUF file."}},
-          .examples = {"lamina ckpt verify runs/quickstart"},
+          .examples = {"lamina ckpt verify build/quickstart/run"},
           .run = run_ckpt_verify};
 }
 

@@ -156,7 +156,7 @@ Command eval_command() {
           .positionals = {{.name = "RUN_DIR",
                            .doc = "A run directory or checkpoint.",
                            .required = false}},
-          .examples = {"lamina eval runs/quickstart",
+          .examples = {"lamina eval build/quickstart/run",
                        "lamina eval -m model --data book.txt --tokens 1024 --stride 512",
                        "lamina eval -m model.gguf --against model --data book.txt",
                        "lamina eval -m model --task choices --data questions.jsonl --json"},

@@ -165,7 +165,7 @@ Command decode_command() {
                           "likeliest tokens.",
                           1, kMaxLogprobs),
            json_option()},
-      .examples = {"lamina decode -m runs/quickstart -p \"In the beginning\" -n 200",
+      .examples = {"lamina decode -m build/quickstart/run -p \"In the beginning\" -n 200",
                    "echo \"Once upon a time\" | lamina decode -m model --temp 0",
                    "lamina decode -m model --ids 1,15043 -n 16 --json",
                    "lamina decode -m model --chat -p \"Who are you?\""},

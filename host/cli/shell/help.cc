@@ -78,7 +78,7 @@ std::string program_help(const std::vector<Command>& commands) {
          option_rows(global_options()) + "\nexit codes:\n" + exit_code_rows() +
          "\nexamples:\n"
          "  lamina train configs/train/quickstart.toml\n"
-         "  lamina decode -m runs/quickstart -p \"In the beginning\"\n"
+         "  lamina decode -m build/quickstart/run -p \"In the beginning\"\n"
          "  lamina help train\n";
 }
 

@@ -241,7 +241,7 @@ Command report_command() {
                    .short_name = 'o',
                    .value = "FILE"}},
       .positionals = {{.name = "RUN_DIR", .doc = "The run directory.", .repeatable = true}},
-      .examples = {"lamina report runs/quickstart -p \"In the beginning\"",
+      .examples = {"lamina report build/quickstart/run -p \"In the beginning\"",
                    "lamina report runs/a runs/b -o compared.html"},
       .run = run_report};
 }
