@@ -4,12 +4,16 @@ namespace lamina {
 namespace {
 
 std::string format_error(const ErrorText& text) {
-  std::string out = text.where.empty() ? text.what : text.where + ": " + text.what;
+  std::string out = first_line(text);
   for (const std::string& note : text.notes) out += "\n  " + note;
   return out;
 }
 
 }  // namespace
+
+std::string first_line(const ErrorText& text) {
+  return text.where.empty() ? text.what : text.where + ": " + text.what;
+}
 
 Error::Error(ExitCode code, ErrorText text)
     : code_(code), text_(std::move(text)), formatted_(format_error(text_)) {}

@@ -37,6 +37,9 @@ struct ErrorText {
   std::vector<std::string> notes;  // origin first, then what to do; printed indented, one per line
 };
 
+// Returns "where: what", for a note or a log line about another error.
+std::string first_line(const ErrorText& text);
+
 class Error : public std::exception {
  public:
   Error(ExitCode code, ErrorText text);

@@ -135,7 +135,8 @@ std::unique_ptr<decoder::Model> make_own(const config::RunConfig& run, const Des
     auto model = make();
     if (model->options().exports_as == theirs) return model;
   } catch (const UserError& error) {
-    other_family(run, given, theirs, {fmt::format("it cannot be '{}': {}", given, error.what())});
+    other_family(run, given, theirs,
+                 {fmt::format("it cannot be '{}': {}", given, first_line(error.text()))});
   }
   other_family(run, given, theirs, {});
 }

@@ -59,6 +59,20 @@ TEST(FinetuningErrors, TheModelIsTheDirectorys) {
   EXPECT_EQ(f.code, 0) << f.err;
 }
 
+TEST(FinetuningErrors, TheReasonAgainstAnotherFamilyIsItsFirstProblem) {
+  const Workplace place;
+  place.train();
+  place.write("next.toml",
+              "family = \"qwen3\"\n[data]\ntrain = [\"text.txt\"]\nsequence_length = 24\n"
+              "[train]\nfrom = \"out\"\nsteps = 1\nbatch_size = 2\n[run]\nout = \"next\"\n");
+  place.expect({{"train", "next.toml"},
+                2,
+                {"next.toml:1: family: is 'qwen3', but out is of family 'llama2'\n"
+                 "  it cannot be 'qwen3': out/checkpoints/step-00000004/model.toml:",
+                 ": unknown key 'model.rope_interleave'\n"
+                 "  remove it: with train.from the directory defines the family\n"}});
+}
+
 TEST(FinetuningErrors, FreshNamesMissingParameters) {
   const FinetuningPlace place;
   const std::string grown = "model.vocab_size=160";
