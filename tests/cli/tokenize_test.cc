@@ -100,8 +100,19 @@ TEST(Tokenize, ALineThatIsWrongIsNamed) {
   EXPECT_THAT(error("nonsense"), HasSubstr("in.jsonl: line 2"));
   const std::string ids = folder.write("ids.jsonl", "{\"ids\":[1,-1]}");
   EXPECT_THAT(tokenize({"--decode", "--jsonl", ids}).err, HasSubstr("'ids[1]' is -1"));
-  EXPECT_THAT(tokenize({"--decode", "--ids", "1,260"}).err,
-              HasSubstr("token id 260 is outside the vocabulary; expected 0 to 259"));
+}
+
+// On the command line it is a wrong word, in a file wrong data.
+TEST(Tokenize, AnIdBeyondTheVocabularyIsRefusedAtItsPlace) {
+  const Finished given = tokenize({"--decode", "--ids", "1,260"});
+  EXPECT_EQ(given.code, 2);
+  EXPECT_EQ(given.err, "error: --ids: id 260 is outside the vocabulary of 260; use 0 to 259\n");
+  const TempDir folder;
+  const std::string ids = folder.write("ids.jsonl", "{\"ids\":[1]}\n{\"ids\":[1,260]}");
+  const Finished read = tokenize({"--decode", "--jsonl", ids});
+  EXPECT_EQ(read.code, 5);
+  EXPECT_THAT(read.err, HasSubstr("ids.jsonl: line 2:1: 'ids[1]' is 260, which is outside the "
+                                  "vocabulary of 260; use 0 to 259\n"));
 }
 
 TEST(Tokenize, OptionsThatContradictAreRefused) {

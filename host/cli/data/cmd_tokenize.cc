@@ -27,7 +27,8 @@ std::string line_of(const JsonValue& object, const text::Tokenizer& tokenizer, c
   JsonWriter json;
   json.begin_object();
   if (a.flag("decode"))
-    json.key("text").value(tokenizer.decode(read_ids(object.at("ids")), a.flag("skip-special")));
+    json.key("text").value(tokenizer.decode(read_ids(object.at("ids"), tokenizer.vocab_size()),
+                                            a.flag("skip-special")));
   else
     write_ids(json, tokenizer.encode(object.at("text").as_string(), encode_options(a, tokenizer)));
   return json.end_object().text();
@@ -72,7 +73,9 @@ int run_tokenize(const Arguments& a, const Device&) {
     convert_lines(a.text("jsonl"),
                   [&](const JsonValue& object) { return line_of(object, *tokenizer, a); });
   } else if (a.flag("decode")) {
-    const std::string text = tokenizer->decode(parse_ids(a.text("ids")), a.flag("skip-special"));
+    const std::vector<text::TokenId> ids = parse_ids(a.text("ids"));
+    check_given_ids(ids, tokenizer->vocab_size());
+    const std::string text = tokenizer->decode(ids, a.flag("skip-special"));
     if (a.flag("json"))
       print(JsonWriter().begin_object().key("text").value(text).end_object().text() + "\n");
     else

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "core/printable.h"
 #include "core/utf8.h"
@@ -30,12 +29,14 @@ void write_ids(JsonWriter& json, const std::vector<TokenId>& ids) {
   json.end_array();
 }
 
-std::vector<TokenId> read_ids(const JsonValue& list) {
+std::vector<TokenId> read_ids(const JsonValue& list, std::int64_t vocab_size) {
   std::vector<TokenId> ids;
   for (JsonValue id : list.elements()) {
     const std::int64_t value = id.as_int64();
-    if (value < 0 || value > std::numeric_limits<TokenId>::max())
-      id.fail(fmt::format("is {}, which is not a token id; they count from 0", value));
+    if (value < 0) id.fail(fmt::format("is {}, which is not a token id; they count from 0", value));
+    if (value >= vocab_size)
+      id.fail(fmt::format("is {}, which is outside the vocabulary of {}; use 0 to {}", value,
+                          vocab_size, vocab_size - 1));
     ids.push_back(static_cast<TokenId>(value));
   }
   return ids;

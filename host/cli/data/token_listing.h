@@ -17,7 +17,7 @@ std::vector<text::Span> in_code_points(std::string_view text, const std::vector<
 // Writes the member "ids", and reads its value back. Errors: a value that is not an id, in the
 // document's class.
 void write_ids(JsonWriter& json, const std::vector<text::TokenId>& ids);
-std::vector<text::TokenId> read_ids(const JsonValue& list);
+std::vector<text::TokenId> read_ids(const JsonValue& list, std::int64_t vocab_size);
 
 std::string listing_json(const text::Tokenizer& tokenizer, const text::Encoding& e);
 // A line per token (id, span, spelling), then the number of tokens.
