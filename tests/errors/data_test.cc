@@ -1,6 +1,7 @@
 // Data that a run cannot use, and the messages; `data build` and `data show`.
 #include <filesystem>
 
+#include "core/json.h"
 #include "data/packed_text.h"
 #include "errors/workplace.h"
 #include "support/sanitizers.h"
@@ -11,6 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 const std::vector<std::string> kChat = {"train", "run.toml",
                                         "--set", "data.form=chat",
@@ -215,6 +217,27 @@ TEST(DataShow, PrintsRowsWithLearnedParts) {
   EXPECT_THAT(f.out, HasSubstr("\"pieces\":[\"u\",\":\",\"a\",\"s\",\"k\""));
   w.expect({with(words, {"--validation"}), 5, {"has no validation data"}});
   EXPECT_FALSE(w.exists("out"));
+}
+
+// Training rows follow each other for ever, validation rows do not.
+TEST(DataShow, EndsWithTheLastValidationRow) {
+  const Workplace w;
+  const std::vector<std::string> words = {
+      "data", "show", "run.toml", "--set", "data.validation_fraction=0.5", "--validation"};
+  Finished f = w.lamina(with(words, {"--json"}));
+  ASSERT_EQ(f.code, 0) << f.err;
+  const std::int64_t rows = JsonDocument::parse(f.out, "rows").root().at("num_rows").as_int64();
+  f = w.lamina(with(words, {"-n", "3", "--skip", std::to_string(rows - 1)}));
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(f.out, HasSubstr("row " + std::to_string(rows - 1) + ": "));
+  EXPECT_THAT(f.out, Not(HasSubstr("row " + std::to_string(rows) + ": ")));
+  f = w.lamina(with(words, {"--skip", std::to_string(rows)}));
+  EXPECT_EQ(f.code, 2);
+  EXPECT_THAT(f.err, HasSubstr("error: --skip: got " + std::to_string(rows) + "; there are " +
+                               std::to_string(rows) + " validation rows\n  use at most " +
+                               std::to_string(rows - 1) + "\n"));
+  f = w.lamina({"data", "show", "run.toml", "--skip", "100000", "-n", "1"});
+  EXPECT_EQ(f.code, 0) << f.err;
 }
 
 TEST(DataBuild, BuildsTheStoresOfTraining) {

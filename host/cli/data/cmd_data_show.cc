@@ -7,6 +7,7 @@
 #include "cli/data/data_rows.h"
 #include "cli/shell/command.h"
 #include "cli/shell/terminal.h"
+#include "cli/shell/units.h"
 #include "config/run_config.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -17,6 +18,20 @@
 
 namespace lamina::cli {
 namespace {
+
+// Returns how many rows to print. Training reads its rows again in another order, so each of them
+// follows; validation ends with its last one.
+std::int64_t num_shown(const Arguments& a, const data::Dataset& rows) {
+  const auto num_rows = static_cast<std::int64_t>(rows.num_rows());
+  const std::int64_t shown = std::min(a.integer("rows"), num_rows);
+  if (!a.flag("validation")) return shown;
+  if (a.integer("skip") >= num_rows)
+    throw UserError(ExitCode::usage, {"--skip",
+                                      fmt::format("got {}; there are {}", a.integer("skip"),
+                                                  number_of(num_rows, "validation row")),
+                                      {fmt::format("use at most {}", num_rows - 1)}});
+  return std::min(shown, num_rows - a.integer("skip"));
+}
 
 int run_show(const Arguments& a, const Device& device) {
   const config::RunConfig c =
@@ -34,8 +49,7 @@ int run_show(const Arguments& a, const Device& device) {
                                      {"set data.validation_fraction or data.validation"}});
   const data::Dataset& rows = a.flag("validation") ? all.validation.front() : all.train;
   data::Batch batch;
-  rows.read({}, a.integer("skip"),
-            std::min(a.integer("rows"), static_cast<std::int64_t>(rows.num_rows())), batch);
+  rows.read({}, a.integer("skip"), num_shown(a, rows), batch);
   if (a.flag("json")) {
     print(rows_json(*tokenizer, batch, rows));
     return 0;
