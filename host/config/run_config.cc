@@ -287,10 +287,6 @@ void check_across_keys(const RunConfig& c, const std::string& where) {
     problems.add({values.where("train.eval_weights"),
                   "'train.eval_weights' = \"ema\" requires 'train.ema', which is 0",
                   {"set train.ema, eg: 0.999"}});
-  if (c.lora.rank > 0 && values.number("lora.alpha") == 0)
-    problems.add({values.where("lora.alpha"),
-                  "'lora.alpha' must be greater than 0, got 0",
-                  {"remove it for lora.rank"}});
   if (c.data.train.empty())
     problems.add(
         {values.where("data.train"), "'data.train' must name at least one file, got []", {}});

@@ -13,6 +13,7 @@ const Fields<LoraSection>& lora_fields() {
       field("alpha", &LoraSection::alpha,
             {.preset_text = "lora.rank",
              .min = 0,
+             .min_excluded = true,
              .doc = "The output of the adapter is multiplied by alpha / rank.",
              .only_for = Requirement{"lora.rank"}}),
       field("target_modules", &LoraSection::target_modules,
