@@ -166,6 +166,19 @@ std::vector<std::string> section_names(const Schema& schema) {
   return names;
 }
 
+// Describes a table in the place of another value, eg: [train.steps].
+ErrorText not_a_section(const Key& key, const RawSection& section) {
+  if (key.type == Type::list && key.element == Type::table)
+    return {section.origin.text,
+            fmt::format("'{}' is a list of tables; write [[{}]], with double brackets, once for "
+                        "each of them",
+                        section.key, section.key),
+            {}};
+  return {section.origin.text,
+          fmt::format("'{}' is a key, not a section; write {} = ...", section.key, section.key),
+          {fmt::format("it must be {}", expected_text(key))}};
+}
+
 // Reports sections that contain no declared key, once each and without their keys. Unknown sections
 // of JSON files are not errors.
 std::vector<std::string> check_sections(const Schema& schema, const Raw& raw, Problems& problems) {
@@ -187,10 +200,7 @@ std::vector<std::string> check_sections(const Schema& schema, const Raw& raw, Pr
     if (reported) continue;
     unknown.push_back(section.key);
     if (const Key* key = match(schema, section.key).key) {
-      problems.add(
-          {section.origin.text,
-           fmt::format("'{}' is a key, not a section; write {} = ...", section.key, section.key),
-           {fmt::format("it must be {}", expected_text(*key))}});
+      problems.add(not_a_section(*key, section));
       continue;
     }
     std::vector<std::string> names = section_names(schema);

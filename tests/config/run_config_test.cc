@@ -246,8 +246,9 @@ TEST_F(RunFile, WrongValuesAreRefusedInWords) {
       {"[optimizer]\ngroups = [\"embed.*\"]",
        "'optimizer.groups[0]' must be a table, got \"embed.*\" (a string)"},
       {"[optimizer.groups]\nmatch = \"embed.*\"",
-       "'optimizer.groups' is a key, not a section; write optimizer.groups = ...\n  it must be a "
-       "list of tables"},
+       "run.toml:6: 'optimizer.groups' is a list of tables; write [[optimizer.groups]], with "
+       "double "
+       "brackets, once for each of them"},
       {"[train]\nsteps = [{a = 1}]", "got [{a = 1}] (a list)"},
       {"[run]\nname = [{a = 1}]", "got [{a = 1}] (a list)"},
       {"[run]\nthreads = 0", "must be an integer, at least 1 and at most 1024, got 0"},
