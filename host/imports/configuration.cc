@@ -84,14 +84,42 @@ void set_student(std::vector<YamlSetting>& own) {
     if (setting.key.starts_with(kStudent)) setting.key.erase(0, kStudent.size());
 }
 
+// Refuses files that lamina reads without a conversion.
+void refuse_other_kinds(const fs::path& file) {
+  constexpr std::string_view kExpected = "expected a configuration of MaxText, in YAML";
+  std::error_code error;
+  const bool is_model = fs::is_directory(file, error) && fs::exists(file / "config.json", error);
+  if (is_model || file.extension() == ".json") {
+    const fs::path folder = is_model ? file : file.parent_path();
+    const std::string model = folder.empty() ? "." : folder.string();
+    throw UserError(
+        ExitCode::usage,
+        {file.string(),
+         fmt::format("is {}; {}",
+                     is_model ? "a directory of a Hugging Face model"
+                              : "JSON, as the config.json of a Hugging Face model",
+                     kExpected),
+         {fmt::format("such a model needs no import: write model = {0} in a run file, or "
+                      "train.from = {0} to begin with its weights",
+                      config::to_toml(config::Value(model)))}});
+  }
+  if (file.extension() == ".toml")
+    throw UserError(ExitCode::usage,
+                    {file.string(),
+                     fmt::format("is TOML, the form of lamina's own files; {}", kExpected),
+                     {"it needs no import: `lamina train` reads run files, and model = \"FILE\" in "
+                      "a run file names a file of a model"}});
+}
+
 }  // namespace
 
 Configuration read_configuration(const fs::path& file, const std::vector<std::string>& settings) {
+  refuse_other_kinds(file);
   const bool is_base = file.filename() == "base.yml";
   std::vector<YamlSetting> own = read_yaml(file);
   const bool is_model =
       fs::absolute(file).parent_path().filename() == "models" && !text_of(own, "model_name");
-  Configuration out{.name = file.stem().string(), .base = {}, .given = {}};
+  Configuration out{.name = file.stem().string(), .file = file.string(), .base = {}, .given = {}};
   fs::path base = file;
   out.base = is_base ? std::exchange(own, {}) : read_layers(base, own);
   for (const std::string& text : settings) own.push_back(parse_setting(text));

@@ -11,6 +11,7 @@ namespace lamina::imports {
 
 struct Configuration {
   std::string name;                // name of the file, without .yml
+  std::string file = {};           // its path, for messages
   std::vector<YamlSetting> base;   // of base.yml
   std::vector<YamlSetting> given;  // settings above it; later ones take precedence
 };
@@ -19,8 +20,8 @@ struct Configuration {
 // one of the five above, and recursively the base of that file. The file of model_name is
 // models/NAME.yml beside the base; a file of models/ without a model_name is its own model.
 // `settings`: "key=value", above the files. "student_overrides.key" takes precedence over those.
-// Errors (exit 2): as read_yaml(); base.yml or the file of the model is missing; files that
-// are based on themselves.
+// Errors (exit 2): as read_yaml(); files of other programs, and run files; base.yml or the file of
+// the model is missing; files that are based on themselves.
 Configuration read_configuration(const std::filesystem::path& file,
                                  const std::vector<std::string>& settings);
 

@@ -21,6 +21,9 @@ namespace {
 
 using config::Value;
 
+// The note about a key that every configuration has.
+constexpr const char* kInBase = "base.yml of every version since 2025 contains them";
+
 // Returns a pointer to the number if the value is one.
 const double* number_of(const Value& value, double& room) {
   if (const auto* whole = value.get_if<std::int64_t>())
@@ -124,13 +127,18 @@ class Importer {
                      {}});
     else if (factor)
       while ((std::int64_t{1} << doublings) < *factor) ++doublings;
+    std::vector<std::string> missing;
     for (const auto& [key, ahead] : table_.scaled) {
       const YamlSetting* size = find(key);
       const auto* value = size ? size->value.get_if<std::int64_t>() : nullptr;
       std::int64_t scaled = 0;
-      if (!value)
+      if (!size)
+        missing.push_back(key);
+      else if (!value)
         problems_.add(
-            {size ? size->where : from_.name, fmt::format("'{}' must be an integer", key), {}});
+            {size->where,
+             fmt::format("'{}' must be an integer, got {}", key, config::to_toml(size->value)),
+             {}});
       else if (__builtin_mul_overflow(*value, std::int64_t{1} << (doublings + ahead) / 3, &scaled))
         problems_.add(
             {size->where,
@@ -139,6 +147,11 @@ class Importer {
       else
         variables_.set(bare_name(key), Value(scaled));
     }
+    if (!missing.empty())
+      problems_.add({from_.file,
+                     fmt::format("'{}' {} missing", fmt::join(missing, "', '"),
+                                 missing.size() == 1 ? "is" : "are"),
+                     {kInBase}});
     problems_.raise();
   }
 
@@ -149,7 +162,7 @@ class Importer {
     if (!block_) {
       std::vector<std::string> known;
       for (const auto& [block, row] : table_.blocks) known.push_back(block);
-      throw UserError(ExitCode::usage, {named ? named->where : from_.name,
+      throw UserError(ExitCode::usage, {named ? named->where : from_.file,
                                         fmt::format("no family implements 'decoder_block' = {}",
                                                     named ? config::to_toml(named->value) : "none"),
                                         {fmt::format("expected one of "
@@ -204,7 +217,7 @@ class Importer {
 
   // Returns "file:12" for a key in the expression, for a message; a given one if there is any.
   std::string place_of(const std::string& expression) const {
-    std::string place = from_.name;
+    std::string place = from_.file;
     std::set<std::string> keys;
     note_read(expression, keys);
     for (const bool given : {false, true})
@@ -217,9 +230,8 @@ class Importer {
   std::string compute(const std::string& expression) const {
     for (const std::string& name : names_in(expression))
       if (!variables_.has(name))
-        throw UserError(ExitCode::usage, {from_.name,
-                                          fmt::format("the key '{}' is missing", key_of_name(name)),
-                                          {"base.yml of every version since 2025 contains it"}});
+        throw UserError(ExitCode::usage,
+                        {from_.file, fmt::format("'{}' is missing", key_of_name(name)), {kInBase}});
     try {
       return variables_.json(expression, fmt::format("{}: {}", kTableName, expression));
     } catch (const UserError& error) {

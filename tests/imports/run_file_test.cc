@@ -488,6 +488,34 @@ TEST(ImportRun, NeedsABase) {
   folder.write("bases/base.yml", "decoder_block: llama2\n");
   folder.write("alone/mine.yml", "base_config: ../bases/base.yml\n");
   EXPECT_EQ(read_configuration(file, {}).base.size(), 1u);
+  EXPECT_ERROR_SAYS(import_run(read_configuration(file, {})), ExitCode::usage,
+                    "alone/mine.yml: 'base_emb_dim', 'base_num_query_heads', 'base_num_kv_heads', "
+                    "'base_mlp_dim', 'base_moe_mlp_dim', 'base_num_decoder_layers' are missing\n"
+                    "  base.yml of every version since 2025 contains them");
+}
+
+TEST(ImportRun, FilesThatNeedNoImportAreNamed) {
+  TempDir folder;
+  const std::string json = folder.write("hub/config.json", "{\"model_type\": \"llama\"}");
+  const std::string advice = "\n  such a model needs no import: write model = \"" +
+                             (folder / "hub") + "\" in a run file, or train.from = \"" +
+                             (folder / "hub") + "\" to begin with its weights";
+  EXPECT_USER_ERROR(read_configuration(json, {}), ExitCode::usage,
+                    json +
+                        ": is JSON, as the config.json of a Hugging Face model; expected a "
+                        "configuration of MaxText, in YAML" +
+                        advice);
+  EXPECT_USER_ERROR(read_configuration(folder / "hub", {}), ExitCode::usage,
+                    (folder / "hub") +
+                        ": is a directory of a Hugging Face model; expected a "
+                        "configuration of MaxText, in YAML" +
+                        advice);
+  const std::string toml = folder.write("run.toml", "family = \"llama2\"\n");
+  EXPECT_USER_ERROR(read_configuration(toml, {}), ExitCode::usage,
+                    toml +
+                        ": is TOML, the form of lamina's own files; expected a configuration "
+                        "of MaxText, in YAML\n  it needs no import: `lamina train` reads run "
+                        "files, and model = \"FILE\" in a run file names a file of a model");
 }
 
 TEST(ImportRun, BaseIsLookedForUpwards) {

@@ -24,6 +24,7 @@ using ::testing::IsEmpty;
 Imported import_text(const std::string& text) {
   const TempDir folder;
   Configuration configuration{.name = "mine",
+                              .file = "mine.yml",
                               .base = read_yaml(LAMINA_SOURCE_DIR "/tests/imports/base.yml"),
                               .given = read_yaml(folder.write("mine.yml", text))};
   return import_run(configuration);
