@@ -80,6 +80,15 @@ TEST(Program, MistakesOnTheCommandLineExitWith2AndNameTheRightForm) {
        "error: unknown command 'config shwo'\n  did you mean `lamina config show`?\n"},
       {{"config", "zzzzzzzz"},
        "error: unknown command 'config zzzzzzzz'\n  there are: show, explain, import\n"},
+      {{"export", "run", "--to", "model"},
+       "error: unknown command 'export'\n  did you mean `lamina ckpt export`?\n"},
+      {{"import"}, "error: unknown command 'import'\n  did you mean `lamina config import`?\n"},
+      {{"ls"}, "error: unknown command 'ls'\n  did you mean `lamina ckpt ls`?\n"},
+      {{"show", "run.toml"},
+       "error: unknown command 'show'\n  did you mean `lamina data show` or `lamina config "
+       "show`?\n"},
+      {{"evaluate"}, "error: unknown command 'evaluate'\n  did you mean `lamina eval`?\n"},
+      {{"ckpt", "list"}, "error: unknown command 'ckpt list'\n  did you mean `lamina ckpt ls`?\n"},
       {{"plan", "-m", "model"},
        "error: unknown option '-m'\n  give the model without -m: lamina plan MODEL\n"},
       {{"quantize", "--model", "model"},
@@ -118,6 +127,10 @@ TEST(Program, MistakesOnTheCommandLineExitWith2AndNameTheRightForm) {
       {{"completion", "tcsh"}, "error: completion: unknown shell 'tcsh'; there is: bash\n"},
       {{"config", "explain", "train.stpes"},
        "error: unknown key 'train.stpes'\n  did you mean 'train.steps'?\n"},
+      {{"config", "explain", "model.rope_theta"},
+       "error: unknown key 'model.rope_theta'\n  keys of [model] belong to a family; `lamina "
+       "plugin "
+       "inspect NAME` lists them\n"},
       {{"config", "show", "a\xff"}, "error: argument 'a\\xff' is not UTF-8\n"},
   };
   for (const Refusal& c : cases) {

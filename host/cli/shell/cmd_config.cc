@@ -110,6 +110,9 @@ int explain(const Arguments& arguments, const Device&) {
   const bool is_section = !key && !name.empty() && section != schema.sections.end();
   if (!key && !is_section) {
     std::vector<std::string> notes = config::suggest_keys(schema, name);
+    if (name.starts_with("model."))
+      notes.emplace_back(
+          "keys of [model] belong to a family; `lamina plugin inspect NAME` lists them");
     if (notes.empty()) notes.emplace_back("`lamina config explain` lists the keys");
     throw UserError(ExitCode::usage, {"", fmt::format("unknown key '{}'", name), notes});
   }

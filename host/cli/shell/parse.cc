@@ -63,9 +63,30 @@ const Command* find_command(const std::vector<Command>& commands, const std::str
   return nullptr;
 }
 
+// Words of other programs, with the command that does the same.
+constexpr std::pair<std::string_view, std::string_view> kOtherWords[] = {
+    {"ckpt list", "ckpt ls"}, {"evaluate", "eval"},  {"finetune", "train"},
+    {"generate", "decode"},   {"pretrain", "train"}, {"perplexity", "eval"},
+};
+
+// Returns the commands that the typed words mean exactly: by another name, or without their group.
+std::vector<std::string> meant_commands(const std::vector<Command>& commands,
+                                        const std::string& typed) {
+  for (const auto& [word, command] : kOtherWords)
+    if (word == typed) return {std::string(command)};
+  std::vector<std::string> out;
+  for (const Command& command : commands)
+    if (command.name.ends_with(" " + typed)) out.push_back(command.name);
+  return out;
+}
+
 // `prefix` is "" or a group and a space.
-[[noreturn]] void refuse_command(const std::string& prefix, const std::string& typed,
-                                 const std::vector<std::string>& known) {
+[[noreturn]] void refuse_command(const std::vector<Command>& commands, const std::string& prefix,
+                                 const std::string& typed, const std::vector<std::string>& known) {
+  const std::vector<std::string> meant = meant_commands(commands, prefix + typed);
+  if (!meant.empty())
+    refuse_usage(fmt::format("unknown command '{}{}'", prefix, printable(typed)),
+                 {fmt::format("did you mean `lamina {}`?", fmt::join(meant, "` or `lamina "))});
   std::string nearest = nearest_name(typed, known);
   std::string note = nearest.empty() ? "see `lamina --help`"
                                      : fmt::format("did you mean `lamina {}{}`?", prefix, nearest);
@@ -85,8 +106,8 @@ std::size_t choose_command(const std::vector<Command>& commands,
       return request.command = found, 2;
   if (const Command* found = find_command(commands, names[0])) return request.command = found, 1;
   std::vector<std::string> second = second_words(commands, names[0]);
-  if (second.empty()) refuse_command("", names[0], first_words(commands));
-  if (names.size() > 1) refuse_command(names[0] + " ", names[1], second);
+  if (second.empty()) refuse_command(commands, "", names[0], first_words(commands));
+  if (names.size() > 1) refuse_command(commands, names[0] + " ", names[1], second);
   request.group = names[0];
   return 1;
 }
