@@ -202,7 +202,7 @@ TEST(DecodeFaults, AnInterruptEndsTheTextWithItsFigures) {
   decode.interrupt();
   const Finished result = decode.finish();
   EXPECT_EQ(result.code, 130);
-  EXPECT_THAT(result.err, HasSubstr("stopped by interrupted"));
+  EXPECT_THAT(result.err, HasSubstr("; interrupted"));
 }
 
 TEST(ChatFaults, AnInterruptEndsTheAnswerOnly) {
@@ -218,8 +218,8 @@ TEST(ChatFaults, AnInterruptEndsTheAnswerOnly) {
   chat.say("/set max-new-tokens 2\n/reset\nhello\n");
   const Finished result = chat.finish();
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("stopped by interrupted"));
-  EXPECT_THAT(result.err, HasSubstr("stopped by length"));
+  EXPECT_THAT(result.err, HasSubstr("; interrupted"));
+  EXPECT_THAT(result.err, HasSubstr("; stopped by the limit -n"));
 }
 
 TEST(ChatFaults, RolesThatTheTemplateRefusesAreTheUsersError) {

@@ -11,6 +11,22 @@
 
 namespace lamina::cli {
 
+std::string_view end_in_words(decode::StopReason reason) {
+  switch (reason) {
+    case decode::StopReason::length:
+      return "stopped by the limit -n";
+    case decode::StopReason::context:
+      return "stopped by the end of the context";
+    case decode::StopReason::end_token:
+      return "stopped by an end token";
+    case decode::StopReason::stop_string:
+      return "stopped by a stop string";
+    case decode::StopReason::interrupted:
+      return "interrupted";
+  }
+  return "";
+}
+
 void print_stats(const decode::Generated& g, const Timings& t, const decode::Session& session,
                  const decode::SamplerOptions& sampler, const device::Device& device) {
   const std::string reason = device::why_cpu();
@@ -37,10 +53,10 @@ void print_stats(const decode::Generated& g, const Timings& t, const decode::Ses
       1e3 * g.prompt_seconds, count_text(static_cast<double>(t.prompt_tokens) / g.prompt_seconds),
       1e3 * (t.start_seconds + g.prompt_seconds));
   log::info(
-      "wrote {} in {:.0f} ms{}; stopped by {}; state {}, seed {}",
-      number_of(std::ssize(g.tokens), "token"), 1e3 * g.total_seconds,
+      "wrote {} in {:.0f} ms{}; {}; state {}, seed {}", number_of(std::ssize(g.tokens), "token"),
+      1e3 * g.total_seconds,
       decoded ? fmt::format(" ({:.1f} tok/s)", static_cast<double>(decoded) / decode_seconds) : "",
-      decode::name(g.reason), bytes_text(static_cast<double>(session.state_bytes())), sampler.seed);
+      end_in_words(g.reason), bytes_text(static_cast<double>(session.state_bytes())), sampler.seed);
 }
 
 void print_json(const decode::Generated& g, const Timings& t, const decode::SamplerOptions& sampler,

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string_view>
 
 #include "chat/reasoning.h"
 #include "decode/generate.h"
@@ -15,6 +16,9 @@ struct Timings {
   double load_seconds;
   std::size_t prompt_tokens;
 };
+
+// "stopped by an end token", "interrupted"
+std::string_view end_in_words(decode::StopReason reason);
 
 // Writes a summary for people to stderr.
 void print_stats(const decode::Generated& g, const Timings& t, const decode::Session& session,
