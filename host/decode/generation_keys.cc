@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "core/json_writer.h"
+#include "core/printable.h"
 #include "decoder/call_limits.h"
 
 namespace lamina::decode {
@@ -134,7 +136,10 @@ struct ToText {
   std::string operator()(const EarlyStopping* when) const { return std::string(name(*when)); }
   std::string operator()(const Ids* ids) const { return fmt::format("{}", fmt::join(*ids, ",")); }
   std::string operator()(const Texts* texts) const {
-    return fmt::format("{}", fmt::join(*texts, " "));
+    std::vector<std::string> out;
+    for (const std::string& text : *texts)
+      out.push_back(printable(text, text.size()) == text ? text : json_quote(text));
+    return fmt::format("{}", fmt::join(out, " "));
   }
   std::string operator()(const Words* words) const {
     std::vector<std::string> out;
@@ -172,7 +177,7 @@ std::optional<EarlyStopping> parse_early_stopping(std::string_view text) {
 
 std::string value_text(const GenerationKey& key, GenerateOptions options) {
   std::string out = std::visit(ToText(), key.place(options));
-  return out.empty() ? "none" : out;
+  return out.empty() ? kNone : out;
 }
 
 }  // namespace lamina::decode

@@ -42,7 +42,10 @@ std::span<const GenerationKey> generation_keys();
 std::string_view name(EarlyStopping when);
 std::optional<EarlyStopping> parse_early_stopping(std::string_view text);
 
-// "0.6"; "1,2,3"; "none".
+// The value of an empty list in value_text().
+constexpr const char* kNone = "none";
+
+// "0.6"; "1,2,3"; "none". Texts with control characters are in quotes.
 std::string value_text(const GenerationKey& key, GenerateOptions options);
 
 }  // namespace lamina::decode

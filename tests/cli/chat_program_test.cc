@@ -204,6 +204,32 @@ TEST_F(ChatProgram, EveryOptionOfGeneratingCanBeSet) {
     EXPECT_THAT(session.out, HasSubstr(line));
 }
 
+// Values as /set shows them can be given to it.
+TEST_F(ChatProgram, NoneEmptiesAListAndControlCharactersAreQuoted) {
+  const Finished session =
+      chat("/set\\n/set stop none\\n/set bad-ids 1,2\\n/set bad-ids none\\n/set\\n",
+           "--stop $'\\n' --stop b");
+  ASSERT_EQ(session.code, 0) << session.err;
+  EXPECT_THAT(session.out, HasSubstr("  stop                \"\\n\" b\n"));
+  EXPECT_THAT(session.out, HasSubstr("  stop                none\n"));
+  EXPECT_THAT(session.out, HasSubstr("  bad-ids             none\n"));
+  const Finished number = chat("/set top-k none\\n");
+  EXPECT_EQ(number.code, 2);
+  EXPECT_THAT(number.err, HasSubstr("error: /set: 'top-k' must be an integer"));
+}
+
+TEST_F(ChatProgram, CommandsWithoutAnAnswerConfirmWhatTheyDid) {
+  const std::string saved = folder / "saved.json";
+  const Finished session = chat("/system be terse\\n/save " + saved + "\\n/system\\n/load " +
+                                saved + "\\n/quit\\nhi\\n");
+  EXPECT_EQ(session.code, 0) << session.err;
+  EXPECT_EQ(session.out, "");  // the message after /quit is not read
+  EXPECT_THAT(session.err, HasSubstr("the system message is set\nsaved 1 message as '" + saved +
+                                     "'\nthe system message is removed\nloaded 1 message from '" +
+                                     saved + "'\n"));
+  EXPECT_EQ(chat("/exit\\nhi\\n").out, "");
+}
+
 TEST_F(ChatProgram, MistakesInAPipeEndItWithTheirWords) {
   const std::pair<const char*, const char*> cases[] = {
       {"/rest\\n", "error: chat: unknown command '/rest'\n  did you mean '/reset'?\n"},

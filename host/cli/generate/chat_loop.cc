@@ -7,10 +7,12 @@
 #include <utility>
 
 #include "cli/generate/chat_input.h"
+#include "cli/generate/decode_report.h"
 #include "cli/generate/prompt.h"
 #include "cli/shell/output_file.h"
 #include "cli/shell/signals.h"
 #include "cli/shell/terminal.h"
+#include "cli/shell/units.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/printable.h"
@@ -28,20 +30,21 @@ constexpr const char* kHelp =
     "  /set [NAME X]    show the settings, or change one\n"
     "  /save FILE       write the conversation as JSON\n"
     "  /load FILE       continue a saved conversation\n"
-    "  Ctrl-C stops an answer, Ctrl-D quits. A message may have several lines: end each\n"
+    "  /quit            end the session, as /exit and Ctrl-D do\n"
+    "  Ctrl-C stops an answer. A message may have several lines: end each\n"
     "  but the last with \\, or put them between two lines of three quotes (\"\"\").\n";
 
 void print_answer_stats(const ChatAnswer& answer) {
   const decode::Generated& g = answer.generated;
   const double decode_seconds = g.total_seconds - g.prompt_seconds;
-  log::info("read {} of {} tokens, first token in {:.0f} ms; wrote {} tokens{}; stopped by {}",
+  log::info("read {} of {} tokens, first token in {:.0f} ms; wrote {} tokens{}; {}",
             answer.conversation_tokens - answer.kept_tokens, answer.conversation_tokens,
             1e3 * g.prompt_seconds, g.tokens.size(),
             g.tokens.size() > 1
                 ? fmt::format(" ({:.1f} tok/s)",
                               static_cast<double>(g.tokens.size() - 1) / decode_seconds)
                 : "",
-            decode::name(g.reason));
+            end_in_words(g.reason));
 }
 
 bool is_conversation(const std::string& path) {
@@ -77,7 +80,8 @@ class Chat {
 
   void run() {
     ChatInput input(interactive_);
-    while (const std::optional<std::string> text = input.next()) {
+    std::optional<std::string> text;
+    while (!quits_ && (text = input.next())) {
       if (text->empty()) continue;
       try {
         static_cast<void>(take_interrupt());  // an interrupt from before the answer
@@ -92,7 +96,7 @@ class Chat {
         fmt::print(stderr, "error: {}\n", printable_lines(error.what()));
       }
     }
-    if (interactive_) print("\n");
+    if (interactive_ && !quits_) print("\n");
   }
 
  private:
@@ -113,6 +117,7 @@ class Chat {
       conversation.clear();
     } else if (name == "system") {
       conversation.set_system(rest);
+      log::info("the system message is {}", rest.empty() ? "removed" : "set");
     } else if (name == "regen") {
       finish(session_.regenerate());
     } else if (name == "set") {
@@ -126,9 +131,14 @@ class Chat {
         save(conversation, rest, inputs_);
       else
         conversation = chat::Conversation::read(rest);
+      log::info("{} {} {} '{}'", name == "save" ? "saved" : "loaded",
+                number_of(static_cast<std::int64_t>(conversation.size()), "message"),
+                name == "save" ? "as" : "from", printable(rest, rest.size()));
+    } else if (name == "quit" || name == "exit") {
+      quits_ = true;
     } else {
-      static const std::vector<std::string> names = {"help", "reset", "system", "regen",
-                                                     "set",  "save",  "load"};
+      static const std::vector<std::string> names = {"help", "reset", "system", "regen", "set",
+                                                     "save", "load",  "quit",   "exit"};
       const std::string nearest = nearest_name(name, names);
       throw UserError(
           ExitCode::usage,
@@ -141,6 +151,7 @@ class Chat {
   ChatSession& session_;
   bool interactive_;
   std::vector<std::string> inputs_;
+  bool quits_ = false;
 };
 
 }  // namespace

@@ -59,7 +59,7 @@ int start_chat(const Arguments& a, const Device& device) {
   catch_interrupts();
   if (interactive) {
     m.weights.wait_until_read();  // an error of reading ends the chat before the first message
-    log::info("/help lists the commands; Ctrl-D quits");
+    log::info("/help lists the commands; /quit or Ctrl-D ends the session");
   }
   model::with_named_weights(m, [&] {
     run_chat(session, interactive, given_files(a, {"model", "adapter", "chat-template", "tools"}));

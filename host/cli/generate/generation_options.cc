@@ -221,6 +221,16 @@ void assign_given(const Arguments& a, GenerateOptions& options) {
   }
 }
 
+// Removes all elements; returns false if the field is no list.
+bool clear_list(decode::Place place) {
+  return std::visit(
+      []([[maybe_unused]] auto* field) {
+        if constexpr (requires { field->clear(); }) return field->clear(), true;
+        return false;
+      },
+      place);
+}
+
 // The values of one option on one line: separated by spaces if the option is repeatable, but a text
 // is one value.
 std::vector<Value> read_values(const GenerationKey& key, const Option& option,
@@ -366,7 +376,9 @@ bool set_generation_option(std::string_view name, const std::string& value,
     if (name.empty() || key.name != name || key.choice == TokenChoice::beams) continue;
     const Option option = option_of(key, options);
     GenerateOptions changed = options;
-    std::visit(Assign{read_values(key, option, value, where, options), where}, key.place(changed));
+    if (value != decode::kNone || !clear_list(key.place(changed)))
+      std::visit(Assign{read_values(key, option, value, where, options), where},
+                 key.place(changed));
     if (const auto id = std::visit(FirstOutside{vocab_size}, key.place(changed)))
       refuse_id(where, *id, vocab_size);
     options = std::move(changed);
