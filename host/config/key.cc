@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "core/dtype.h"
+#include "core/lower_case.h"
 #include "core/printable.h"
 #include "core/suggest.h"
 
@@ -73,7 +74,8 @@ std::string expectation(const Key& key, Type type) {
 // Returns the choice for a mistyped one, or for the short name of an element type; "" if none is
 // near.
 std::string meant_choice(const std::string& typed, const std::vector<std::string>& choices) {
-  if (const auto dtype = parse_dtype(typed);
+  const std::string name = lower_case(typed) == "fp32" ? "f32" : typed;  // of other programs
+  if (const auto dtype = parse_dtype(name);
       dtype && std::ranges::find(choices, long_name(*dtype)) != choices.end())
     return std::string(long_name(*dtype));
   return nearest_name(typed, choices);

@@ -33,6 +33,8 @@ constexpr OtherName kOtherNames[] = {
     {"ffn_dim", "model.intermediate_size"},
     {"ffn_size", "model.intermediate_size"},
     {"mlp_dim", "model.intermediate_size"},
+    {"vocabulary_size", "model.vocab_size"},
+    {"rope_base", "model.rope_theta"},
     {"model.context_length", "model.max_position_embeddings"},
     {"model.max_seq_len", "model.max_position_embeddings"},
     {"model.seq_len", "model.max_position_embeddings"},
@@ -47,7 +49,13 @@ constexpr OtherName kOtherNames[] = {
     {"val", "data.validation"},
     {"valid", "data.validation"},
     {"epochs", "train.steps"},
+    {"num_train_epochs", "train.steps"},
     {"max_steps", "train.steps"},
+    {"per_device_train_batch_size", "train.microbatch_size"},
+    {"gradient_accumulation_steps", "train.microbatch_size"},
+    {"gradient_checkpointing", "train.remat"},
+    {"bf16", "train.dtype"},
+    {"logging_steps", "train.log_every_steps"},
     {"clip", "train.clip_norm"},
     {"grad_clip", "train.clip_norm"},
     {"max_grad_norm", "train.clip_norm"},
@@ -56,10 +64,21 @@ constexpr OtherName kOtherNames[] = {
     {"save_every", "checkpoint.every_steps"},
     {"save_steps", "checkpoint.every_steps"},
     {"save_interval", "checkpoint.every_steps"},
+    {"save_total_limit", "checkpoint.keep"},
     {"learning_rate", "optimizer.lr"},
     {"wd", "optimizer.weight_decay"},
+    {"adam_beta1", "optimizer.beta1"},
+    {"adam_beta2", "optimizer.beta2"},
+    {"adam_epsilon", "optimizer.eps"},
+    {"lr_scheduler_type", "schedule.kind"},
     {"min_lr", "schedule.final_fraction"},
     {"warmup", "schedule.warmup_steps"},
+    {"warmup_ratio", "schedule.warmup_steps"},
+    {"lora.r", "lora.rank"},
+    {"lora_r", "lora.rank"},
+    {"lora_rank", "lora.rank"},
+    {"lora_alpha", "lora.alpha"},
+    {"lora_dropout", "lora.dropout"},
     {"output_dir", "run.out"},
 };
 
@@ -111,10 +130,23 @@ std::string nearest_in(const Section& section, std::string_view bare) {
   return nearest.empty() ? "" : fmt::format("{}.{}", section.name, nearest);
 }
 
+// Returns whether the schema leaves keys of [model] to the family.
+bool has_open_model(const Schema& schema) {
+  return std::ranges::any_of(schema.sections,
+                             [](const Section& each) { return each.open && each.name == "model"; });
+}
+
 std::string by_other_name(const Schema& schema, std::string_view typed, std::string_view bare) {
+  constexpr std::string_view kModelPrefix = "model.";
   for (const std::string_view name : {typed, bare})
     for (const OtherName& each : kOtherNames)
       if (each.typed == name && schema.find(each.key)) return std::string(each.key);
+  // A family's key without its section, under its own or another name.
+  if (!has_open_model(schema) || typed.find('.') != typed.npos) return "";
+  for (const OtherName& each : kOtherNames)
+    if (each.key.starts_with(kModelPrefix) &&
+        (each.typed == typed || each.key.substr(kModelPrefix.size()) == typed))
+      return std::string(each.key);
   return "";
 }
 

@@ -23,6 +23,12 @@ int edit_distance(std::string_view a, std::string_view b) {
   return d[a.size()][b.size()];
 }
 
+// Names of other things that resemble some of ours: they are no typos of these.
+constexpr std::string_view kOtherThings[] = {
+    "double", "float16", "float64", "fp4", "int16", "int2",
+    "int3",   "int4",    "mish",    "nf4", "simpo", "uint8",
+};
+
 }  // namespace
 
 std::string nearest_name(std::string_view typed, std::span<const std::string> candidates) {
@@ -32,6 +38,7 @@ std::string nearest_name(std::string_view typed, std::span<const std::string> ca
   const auto same =
       std::ranges::find_if(candidates, [&](const auto& name) { return lower_case(name) == lower; });
   if (same != candidates.end()) return *same;
+  if (std::ranges::find(kOtherThings, lower) != std::end(kOtherThings)) return "";
   std::string best;
   int best_distance = 1 << 30;
   const auto common = [&](const std::string& name) {

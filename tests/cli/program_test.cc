@@ -102,6 +102,8 @@ TEST(Program, MistakesOnTheCommandLineExitWith2AndNameTheRightForm) {
        "with 8-bit or 4-bit weights\n"},
       {{"decode", "-m", "model", "--temperature", "0"},
        "error: unknown option '--temperature'\n  did you mean '--temp'?\n"},
+      {{"decode", "-m", "model", "--n-predict", "8"},
+       "error: unknown option '--n-predict'\n  did you mean '-n'?\n"},
       {{"train", "run.toml", "--lr", "1e-3"},
        "error: unknown option '--lr'\n  a key of run files: --set optimizer.lr=VALUE\n"},
       {{"report", "x", "--out", "y"},

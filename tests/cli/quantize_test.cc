@@ -47,7 +47,7 @@ TEST(Quantize, AnUnknownFormatEndsWith2) {
   EXPECT_EQ(result.code, 2);
   EXPECT_EQ(result.err,
             "error: --quantize: 'int3' is not a format; expected int8, int4, int4-g64, int4-g128, "
-            "mxfp4, nvfp4, fp8\n  did you mean int8?\n");
+            "mxfp4, nvfp4, fp8\n");
 }
 
 TEST(Quantize, RulesNeedAFormat) {

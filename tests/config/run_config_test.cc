@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "config/listing.h"
 #include "config/refusal.h"
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
@@ -94,10 +95,35 @@ TEST_F(RunFile, UnknownKeyOfAnotherProgramHasTheNameOfOurs) {
       {"optimizer.decay", "did you mean 'optimizer.weight_decay'?"},
       {"data.val", "did you mean 'data.validation'?"},
       {"data.path", "did you mean 'data.train'?"},
+      {"per_device_train_batch_size", "did you mean 'train.microbatch_size'?"},
+      {"train.gradient_accumulation_steps", "did you mean 'train.microbatch_size'?"},
+      {"train.gradient_checkpointing", "did you mean 'train.remat'?"},
+      {"bf16", "did you mean 'train.dtype'?"},
+      {"warmup_ratio", "did you mean 'schedule.warmup_steps'?"},
+      {"train.logging_steps", "did you mean 'train.log_every_steps'?"},
+      {"lora.r", "did you mean 'lora.rank'?"},
+      {"lora.lora_alpha", "did you mean 'lora.alpha'?"},
+      {"optimizer.adam_beta1", "did you mean 'optimizer.beta1'?"},
+      {"adam_beta2", "did you mean 'optimizer.beta2'?"},
+      {"num_hidden_layers", "did you mean 'model.num_hidden_layers'?"},
+      {"n_layers", "did you mean 'model.num_hidden_layers'?"},
       {"train.zzz", "`lamina config explain train` lists the keys"},
   };
   for (const auto& [key, says] : cases)
     EXPECT_ERROR_SAYS(load_run(write(""), {{std::string(key) + "=3"}, {}}), 2, says);
+}
+
+TEST_F(RunFile, ATypeOfAnotherNameIsSuggestedAndAnotherTypeIsNot) {
+  EXPECT_USER_ERROR(
+      load_run(write(""), {{"train.dtype=fp32"}, {}}), 2,
+      "--set train.dtype=fp32: 'train.dtype' must be \"float32\" or \"bfloat16\", got "
+      "\"fp32\"\n  did you mean \"float32\"?");
+  EXPECT_USER_ERROR(load_run(write(""), {{"train.dtype=float16"}, {}}), 2,
+                    "--set train.dtype=float16: 'train.dtype' must be \"float32\" or \"bfloat16\", "
+                    "got \"float16\"");
+  EXPECT_USER_ERROR(load_run(write(""), {{"preference.loss=simpo"}, {}}), 2,
+                    "--set preference.loss=simpo: 'preference.loss' must be \"dpo\", \"ipo\" or "
+                    "\"orpo\", got \"simpo\"");
 }
 
 TEST_F(RunFile, UnknownKeyIsComparedWithKeysOfOtherSectionsAndWithDescriptions) {

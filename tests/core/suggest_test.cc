@@ -23,6 +23,14 @@ TEST(NearestName, IgnoresTheCaseOfLetters) {
   EXPECT_EQ(nearest_name("Int4-G64", formats), "int4-g64");
 }
 
+TEST(NearestName, IsEmptyForTheNameOfAnotherThing) {
+  const std::vector<std::string> names = {"int8", "fp8", "bfloat16", "swish", "ipo", "int4-g64"};
+  for (const char* typed : {"int4", "INT4", "fp4", "float16", "mish", "simpo"})
+    EXPECT_EQ(nearest_name(typed, names), "") << typed;
+  EXPECT_EQ(nearest_name("int4", std::vector<std::string>{"int8", "int4"}), "int4");
+  EXPECT_EQ(nearest_name("bfloat6", names), "bfloat16");
+}
+
 TEST(NearestName, IsEmptyWhenNothingIsNear) { EXPECT_EQ(nearest_name("colour", kKeys), ""); }
 
 TEST(NearestName, CompletesTheBeginningOfOneCandidate) {

@@ -84,6 +84,11 @@ TEST(QuantiseRules, ARuleThatMatchesNothingIsAnErrorWithTheNearestName) {
       "--quantize-rule haed=int8: matches no parameter of this model\n"
       "  did you mean 'head'?");
   EXPECT_USER_ERROR(
+      weights::choose_storage(model, quantisation("int4", {"lm_head=int8"}), DType::bf16),
+      ExitCode::usage,
+      "--quantize-rule lm_head=int8: matches no parameter of this model\n"
+      "  did you mean 'head'?");
+  EXPECT_USER_ERROR(
       weights::choose_storage(model, quantisation("int4", {"layers:3-7=int8"}), DType::bf16),
       ExitCode::usage,
       "--quantize-rule layers:3-7=int8: matches no parameter of this model\n"
@@ -119,7 +124,9 @@ TEST(QuantiseRules, RulesThatLeaveNothingAreAnError) {
 TEST(QuantiseRules, AnUnknownFormatListsThoseThatExist) {
   EXPECT_USER_ERROR(weights::parse_quantise_rule("head=int3"), ExitCode::usage,
                     "--quantize-rule head=int3: 'int3' is not a format; expected int8, "
-                    "int4, int4-g64, int4-g128, mxfp4, nvfp4, fp8\n  did you mean int8?");
+                    "int4, int4-g64, int4-g128, mxfp4, nvfp4, fp8");
+  EXPECT_ERROR_SAYS(weights::parse_quantise_rule("head=itn8"), ExitCode::usage,
+                    "mxfp4, nvfp4, fp8\n  did you mean int8?");
   EXPECT_ERROR_SAYS(weights::check_quantise_format("--quantize", "gzip"), ExitCode::usage,
                     "--quantize: 'gzip' is not a format; expected int8, int4, int4-g64, "
                     "int4-g128, mxfp4, nvfp4, fp8");

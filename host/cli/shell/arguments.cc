@@ -175,6 +175,21 @@ std::string output_advice(const Command& command, std::string_view word) {
   return "";
 }
 
+// For an option of another program: the hint that names this command's.
+std::string other_name_advice(const Command& command, std::string_view word) {
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"--n-predict", "-n"},     {"--num-predict", "-n"},         {"--predict", "-n"},
+      {"--max-length", "-n"},    {"--system-prompt", "--system"}, {"--sys", "--system"},
+      {"--n-ctx", "--ctx-size"}, {"--num-ctx", "--ctx-size"},
+  };
+  std::string typed(word.substr(0, word.find('=')));
+  std::ranges::replace(typed, '_', '-');
+  for (const auto& [name, ours] : kNames)
+    if (typed == name && find_option(command.options, ours))
+      return fmt::format("did you mean '{}'?", ours);
+  return "";
+}
+
 // For a key of run files, without its section, at a command that takes --set: the hint with --set.
 std::string key_advice(const Command& command, std::string_view word) {
   if (!find_option(command.options, "--set")) return "";
@@ -268,6 +283,7 @@ class CommandLine {
       const std::string word = e.get_option_name();
       std::string advice = model_advice(command_, word);
       if (advice.empty()) advice = output_advice(command_, word);
+      if (advice.empty()) advice = other_name_advice(command_, word);
       if (advice.empty()) advice = key_advice(command_, word);
       refuse_option(options_, word, advice.empty() ? other_command_advice(word) : advice);
     } catch (const po::error_with_option_name& e) {

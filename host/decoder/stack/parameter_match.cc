@@ -18,6 +18,10 @@ namespace {
 constexpr std::array<std::string_view, 8> kRoles = {"weight", "bias",   "norm",   "embedding",
                                                     "head",   "router", "scalar", "conv"};
 
+// Published names of parameters, with the role that selects them.
+constexpr std::pair<std::string_view, std::string_view> kPublishedNames[] = {
+    {"lm_head", "head"}, {"output", "head"}, {"embed_tokens", "embedding"}, {"wte", "embedding"}};
+
 // The words between dots and stars: "layers", "attention" of "layers.*.attention*".
 std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> out;
@@ -87,6 +91,10 @@ std::string suggestion(const ParameterMatch& match, const std::vector<Parameter>
   if (match.role && !roles.contains(*match.role))
     return fmt::format("its roles are {}", fmt::join(roles, ", "));
   if (!match.match) return "no parameter has this group and this role; give one of them";
+  for (const auto& [published, role] : kPublishedNames)
+    if ((*match.match == published || *match.match == fmt::format("{}.weight", published)) &&
+        roles.contains(std::string(role)))
+      return did_you_mean("role", "", role);
   if (syntax == MatchSyntax::rule) {  // one word may be a role
     const std::string role =
         nearest_name(*match.match, std::vector<std::string>(roles.begin(), roles.end()));
