@@ -20,6 +20,7 @@
 #include "publishers/formats.h"
 #include "registry/library.h"
 #include "text/token_difference.h"
+#include "train/loop/run_directory.h"
 #include "weights/publish/peft_names.h"
 #include "weights/publish/published_form.h"
 #include "weights/quantise/quantise.h"
@@ -31,6 +32,31 @@ namespace fs = std::filesystem;
 
 std::string place_of(const config::RunConfig& run, std::string_view key) {
   return config::place_in(run)(key);
+}
+
+// Returns what `find` finds in the directory of train.from. An error about its path names the key.
+template <typename Find>
+auto find_in_start(const config::RunConfig& run, Find find) {
+  const std::string& from = run.train.from;
+  try {
+    return find(from);
+  } catch (const UserError& error) {
+    ErrorText text = error.text();
+    if (text.where != from) throw;
+    text.what = fmt::format("{}: {}", from, text.what);
+    text.where = place_of(run, "train.from");
+    const config::Entry* entry = run.values.find("train.from");
+    std::error_code none;
+    if (entry && entry->origin.kind == config::Origin::Kind::run_file && !fs::exists(from, none))
+      text.notes.emplace_back("check the path; it is relative to the folder of the run file");
+    throw UserError(error.code(), std::move(text));
+  }
+}
+
+Description describe_start(const config::RunConfig& run, const registry::Catalog& plugins) {
+  return find_in_start(run, [&](const std::string& from) {
+    return describe(from, plugins, {}, {}, WeightForm::published);
+  });
 }
 
 std::unique_ptr<decoder::Model> make_model(const config::ModelSource& source,
@@ -400,7 +426,7 @@ Training begin(const config::RunConfig& run, const registry::Catalog& plugins,
     return out;
   }
   if (!checkpoint.empty()) return resumed(run, plugins, checkpoint);
-  const Description from = describe(run.train.from, plugins, {}, {}, WeightForm::published);
+  const Description from = describe_start(run, plugins);
   if (from.directory.empty())
     throw UserError(ExitCode::checkpoint,
                     {place_of(run, "train.from"),
@@ -427,6 +453,15 @@ Training begin(const config::RunConfig& run, const registry::Catalog& plugins,
   return out;
 }
 
+// Returns the directory or the GGUF file with the tokenizer of train.from.
+std::string files_of_start(const config::RunConfig& run) {
+  return find_in_start(run, [](const std::string& from) {
+    const std::string files = model_files(from);
+    std::error_code none;
+    return fs::exists(files, none) ? files : train::resolve_model_directory(files);
+  });
+}
+
 }  // namespace
 
 std::unique_ptr<decoder::Model> open_trained(const config::RunConfig& run,
@@ -445,7 +480,7 @@ std::unique_ptr<decoder::Model> open_trained(const config::RunConfig& run,
     set_learning_resumed(run, from.directory, *out);
     return out;
   }
-  const Description from = describe(run.train.from, plugins, {}, {}, WeightForm::published);
+  const Description from = describe_start(run, plugins);
   Pair both = make_both(run, from, plugins, options);
   const auto weights =
       from.directory.empty() ? nullptr : start_weights(run, from, *both.model, both.reader());
@@ -457,7 +492,7 @@ config::DataSection data_section(const config::RunConfig& run, const std::string
   const std::string& from = run.train.from;
   if (!from.empty() && !checkpoint.empty()) return train::data_section(run, checkpoint);
   return train::data_section(run,
-                             from.empty() || run.data.tokenizer != from ? "" : model_files(from));
+                             from.empty() || run.data.tokenizer != from ? "" : files_of_start(run));
 }
 
 Training open_training(const config::RunConfig& run, const registry::Catalog& plugins,

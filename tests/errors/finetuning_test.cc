@@ -45,7 +45,8 @@ TEST(FinetuningErrors, TheModelIsTheDirectorys) {
             {"data.tokenizer: gives token 8 the text 'keep', but in ", "it is 'deep'"}},
            {{"train", "run.toml", "--set", "train.from=nowhere"},
             4,
-            {"nowhere: no such file or directory"}},
+            {"--set train.from=nowhere: train.from: ",
+             "nowhere: no such file or directory; expected a Hugging Face directory"}},
            {{"train", "run.toml", "--set", "train.from=model/config.json"},
             4,
             {"train.from: ", "describes a model but has no weights"}},
@@ -57,6 +58,30 @@ TEST(FinetuningErrors, TheModelIsTheDirectorys) {
   const Finished f =
       place.lamina({"train", "run.toml", "--quiet", "--set", "data.tokenizer=other"});
   EXPECT_EQ(f.code, 0) << f.err;
+}
+
+TEST(FinetuningErrors, AMissingStartIsAtItsLine) {
+  const FinetuningPlace place;
+  place.write("gone.toml",
+              "[data]\ntrain = [\"text.txt\"]\n[train]\nfrom = \"gone\"\n[run]\nout = \"out\"\n");
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"train", "gone.toml"}, {"data", "show", "gone.toml"}, {"plan", "gone.toml"}})
+    place.expect({words,
+                  4,
+                  {"gone.toml:4: train.from: gone: no such file or directory; expected ",
+                   "\n  check the path; it is relative to the folder of the run file\n"}});
+}
+
+// Only a path that may be a name on the Hub has the advice about downloads.
+TEST(FinetuningErrors, AMissingModelInAnExistingFolderIsNoDownload) {
+  const FinetuningPlace place;
+  const Finished hub = place.lamina({"decode", "-m", "org/name", "-p", "a"});
+  EXPECT_EQ(hub.code, 4);
+  EXPECT_THAT(hub.err, ::testing::HasSubstr("\n  lamina downloads no models: "));
+  const Finished typo = place.lamina({"decode", "-m", "model/step", "-p", "a"});
+  EXPECT_EQ(typo.code, 4);
+  EXPECT_THAT(typo.err, ::testing::HasSubstr("model/step: no such file or directory"));
+  EXPECT_THAT(typo.err, ::testing::Not(::testing::HasSubstr("downloads")));
 }
 
 TEST(FinetuningErrors, TheReasonAgainstAnotherFamilyIsItsFirstProblem) {

@@ -119,7 +119,10 @@ std::string resolve_model_directory(const std::string& named) {
   if (!fs::exists(path)) {
     ErrorText text{path, fmt::format("no such file or directory; {}", kModelPlaces), {}};
     const bool is_relative = !path.starts_with('/') && !path.starts_with('.');
-    if (is_relative && std::ranges::count(path, '/') == 1)  // "org/name", as on the Hub
+    std::error_code error;
+    // "org/name", as on the Hub; a folder that exists is no organisation.
+    if (is_relative && std::ranges::count(path, '/') == 1 &&
+        !fs::exists(path.substr(0, path.find('/')), error))
       text.notes = {"lamina downloads no models: give the directory of a downloaded one"};
     throw UserError(ExitCode::checkpoint, std::move(text));
   }
