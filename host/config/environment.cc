@@ -66,8 +66,29 @@ std::string variable_of(std::string_view key) {
                   {"", fmt::format("{} {}", printable(name), what), std::move(notes)});
 }
 
+// Warns of a variable without an effect; several readers of the environment check the same name.
+void warn_once(std::string_view name, const std::string& expected) {
+  static std::set<std::string, std::less<>> warned;
+  if (warned.emplace(name).second) log::warning("{} has no effect; {}", printable(name), expected);
+}
+
+// Returns what sets the value that the name seems to mean: the variables of all keys with this name
+// in their sections, or an option; "" if it means none.
+std::string meant_setting(std::string_view typed) {
+  constexpr std::string_view kOptions[] = {"color", "device", "quiet", "verbose"};
+  const std::string bare = lower_case(typed);
+  if (std::ranges::find(kOptions, bare) != std::end(kOptions))
+    return fmt::format("use the option --{}", bare);
+  std::vector<std::string> variables;
+  for (const Section& section : run_schema().sections)
+    for (const Key& key : section.keys)
+      if (!section.name.empty() && !key.any_name && key.name == bare)
+        variables.push_back(variable_of(dotted_name(section, key)));
+  return variables.empty() ? "" : fmt::format("expected {}", fmt::join(variables, " or "));
+}
+
 // Checks a name without a double underscore that is not one of our variables: an error if it is
-// close to one, a warning if it begins like a key.
+// close to one, a warning if it is a key without its section or begins like a key.
 void check_unknown(std::string_view name) {
   constexpr std::pair<const char*, const char*> kTops[] = {
       {"family", "give it in a run file, or to train with --set family=..., or unset the variable"},
@@ -78,6 +99,7 @@ void check_unknown(std::string_view name) {
       refuse(name, "sets no key: variables set keys of sections", {advice});
   // All names share the prefix, which would make them all similar.
   const std::string typed(name.substr(kPrefix.size()));
+  if (const std::string meant = meant_setting(typed); !meant.empty()) return warn_once(name, meant);
   constexpr std::size_t kShortest = 5;  // LAMINA_DIR of another program is not a typo of LAMINA_PIN
   if (typed.size() < kShortest) return;
   std::vector<std::string> known;
@@ -90,12 +112,8 @@ void check_unknown(std::string_view name) {
   for (const Section& section : run_schema().sections) {
     const std::string begin = variable_of(section.name);
     if (section.name.empty() || !name.starts_with(begin + "_")) continue;
-    // Several readers of the environment check the same name.
-    static std::set<std::string, std::less<>> warned;
-    if (!warned.emplace(name).second) return;
-    log::warning("{} has no effect; expected two underscores between section and key: {}_{}",
-                 printable(name), begin, printable(name.substr(begin.size())));
-    return;
+    return warn_once(name, fmt::format("expected two underscores between section and key: {}_{}",
+                                       begin, printable(name.substr(begin.size()))));
   }
 }
 
@@ -104,7 +122,7 @@ void check_value(const Variable& variable, std::string_view value) {
   if (variable.values.empty() || value.empty()) return;
   if (std::ranges::find(variable.values, value) == variable.values.end())
     refuse(variable.name, fmt::format("is '{}'", printable(value)),
-           {fmt::format("expected {}, or unset it", fmt::join(variable.values, " or "))});
+           {fmt::format("use {}, or unset it", fmt::join(variable.values, " or "))});
 }
 
 }  // namespace

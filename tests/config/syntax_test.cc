@@ -181,11 +181,11 @@ TEST(Faults, F33NamesNearKeysAreRefused) {
 
 TEST(Faults, F33SwitchesHaveListedValues) {
   EXPECT_ERROR_SAYS(parse_environment({"LAMINA_GPU_TF32=yes"}), 2,
-                    "LAMINA_GPU_TF32 is 'yes'\n  expected 0 or 1, or unset it");
+                    "LAMINA_GPU_TF32 is 'yes'\n  use 0 or 1, or unset it");
   EXPECT_ERROR_SAYS(parse_environment({"LAMINA_GPU_FP8=yes"}), 2,
-                    "LAMINA_GPU_FP8 is 'yes'\n  expected 0 or 1, or unset it");
+                    "LAMINA_GPU_FP8 is 'yes'\n  use 0 or 1, or unset it");
   EXPECT_ERROR_SAYS(parse_environment({"LAMINA_CHECK=1"}), 2,
-                    "LAMINA_CHECK is '1'\n  expected max, or unset it");
+                    "LAMINA_CHECK is '1'\n  use max, or unset it");
   EXPECT_TRUE(parse_environment({"LAMINA_GPU_GRAPHS=", "LAMINA_PLUGIN_KERNELS=1"}).entries.empty());
 }
 
@@ -203,6 +203,18 @@ TEST(Faults, F33NamesThatBeginLikeAKeyGiveAWarning) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
             "warning: LAMINA_MODEL_HIDDEN_SIZE has no effect; expected two underscores between "
             "section and key: LAMINA_MODEL__HIDDEN_SIZE\n");
+}
+
+TEST(Faults, F33KeysWithoutTheirSectionAndOptionsGiveAWarning) {
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(
+      parse_environment({"LAMINA_SEED=1", "LAMINA_SEED=1", "LAMINA_STEPS=3", "LAMINA_DEVICE=cpu"})
+          .entries.empty());
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "warning: LAMINA_SEED has no effect; expected LAMINA_RUN__SEED\n"
+            "warning: LAMINA_STEPS has no effect; expected LAMINA_TRAIN__STEPS or "
+            "LAMINA_SCHEDULE__STEPS\n"
+            "warning: LAMINA_DEVICE has no effect; use the option --device\n");
 }
 
 }  // namespace
