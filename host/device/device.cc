@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "core/log.h"
 #include "device/cpu.h"
 #include "device/cuda.h"
 
@@ -71,6 +72,7 @@ const Device& open(std::string_view name) {
       return open_and_keep(0);
     } catch (const DeviceError& e) {
       use_cpu_for_auto(e.text().what);
+      log::debug("--device auto takes the CPU: {}", e.what());
       return *devices().front();
     }
   }

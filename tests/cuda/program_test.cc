@@ -44,7 +44,7 @@ void expect_refusal(const std::string& device, const std::string& driver, const 
 
 TEST(CudaProgram, NoUsableDriverIsOneClearLine) {
   expect_refusal("cuda", "none",
-                 "error: --device: cuda cannot be used: cannot open the driver: libcuda.so.1: ");
+                 "error: --device: cuda cannot be used: no NVIDIA driver\n  libcuda.so.1: ");
   expect_refusal("cuda", "old",
                  "error: --device: cuda cannot be used: the driver is for CUDA 11.4; expected a "
                  "driver for CUDA 12.0 or newer");

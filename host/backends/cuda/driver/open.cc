@@ -31,10 +31,10 @@ DriverApi find_functions() {
   constexpr const char* kFiles[] = {"libcuda.so.1"};
   const SharedLibrary library(kFiles);
   if (!library)
-    throw DeviceError(ExitCode::memory,
-                      {"cuda",
-                       fmt::format("cannot open the driver: {}", library.why_not()),
-                       {"install NVIDIA's driver, or use --device cpu"}});
+    throw DeviceError(ExitCode::memory, {"cuda",
+                                         "no NVIDIA driver",
+                                         {std::string(library.why_not()),
+                                          "install NVIDIA's driver, or use --device cpu"}});
   DriverApi api;
 #define LAMINA_CUDA_DRIVER(field, symbol, parameters) find(library, #symbol, api.field);
 #define LAMINA_CUDA_DRIVER_OPTIONAL(field, symbol, parameters) library.find(#symbol, api.field);
