@@ -99,14 +99,36 @@ TEST(OutputFile, FilesOfAModelAreNotOverwritten) {
   EXPECT_EQ(folder.read("model/model.safetensors"), before);
 }
 
-TEST(OutputFile, AFileOfTheUserIsOverwritten) {
+TEST(OutputFile, OnlyAnEmptyFileOrOneOfTheCommandIsOverwritten) {
   const TempDir folder;
   run_copy(folder);
-  for (const auto& write : {embed_to, eval_to}) {
-    folder.write("mine", "before");
+  for (const auto& [write, kind] :
+       {std::pair{&embed_to, "a file of `lamina embed`"}, {&eval_to, "a file of --logprobs"}}) {
+    folder.write("mine", "before, and long enough");
+    const Finished refused = write(folder, folder / "mine");
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_THAT(refused.err,
+                HasSubstr(fmt::format("error: {}: exists and is not {}; only such a file is "
+                                      "overwritten\n  choose another name, or remove the file\n",
+                                      folder / "mine", kind)));
+    EXPECT_EQ(folder.read("mine"), "before, and long enough");
+    folder.write("mine", "");
     EXPECT_EQ(write(folder, folder / "mine").code, 0);
-    EXPECT_NE(folder.read("mine"), "before");
+    EXPECT_FALSE(folder.read("mine").empty());
+    EXPECT_EQ(write(folder, folder / "mine").code, 0);  // its own file
   }
+}
+
+TEST(OutputFile, HiddenStatesHaveTheEndingOfTheirForm) {
+  const TempDir folder;
+  run_copy(folder);
+  const Finished f = embed_to(folder, folder / "x.npy");
+  EXPECT_EQ(f.code, 2);
+  EXPECT_EQ(f.err, "error: " + (folder / "x.npy") +
+                       ": ends with '.npy'; hidden states are written as .safetensors only\n"
+                       "  use -o " +
+                       (folder / "x.safetensors") + "\n");
+  EXPECT_FALSE(fs::exists(folder / "x.npy"));
 }
 
 TEST(OutputFile, FilesThatTheCommandReadsAreNotOverwritten) {
@@ -139,7 +161,9 @@ TEST(OutputFile, SavingAConversationReplacesOnlyAConversation) {
   EXPECT_EQ(folder.read("template"), form);
   const Finished f = save_to(folder, folder / "notes");
   EXPECT_EQ(f.code, 2);
-  EXPECT_THAT(f.err, HasSubstr("notes: exists and is not a saved conversation"));
+  EXPECT_THAT(
+      f.err,
+      HasSubstr("notes: exists and is not a saved conversation; only such a file is overwritten"));
   EXPECT_EQ(folder.read("notes"), "mine");
   EXPECT_EQ(save_to(folder, folder / "empty").code, 0);
   EXPECT_EQ(save_to(folder, folder / "empty").code, 0);  // its own file

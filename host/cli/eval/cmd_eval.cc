@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cli/eval/eval_logprobs.h"
 #include "cli/eval/eval_tasks.h"
 #include "cli/shell/command.h"
 #include "cli/shell/output_file.h"
@@ -54,7 +55,7 @@ void check_logprobs(const Arguments& a) {
       given_files(a, {"model", "adapter", "chat-template", "against"});
   for (const std::string& pattern : a.texts("data"))
     for (std::string& file : data::find_files(pattern)) inputs.push_back(std::move(file));
-  check_output_file(a.text("logprobs"), inputs);
+  check_output_file(a.text("logprobs"), inputs, {"a file of --logprobs", is_logprobs_file});
 }
 
 int run_eval(const Arguments& a, const Device& device) {
@@ -130,7 +131,8 @@ std::vector<Option> eval_options() {
                   "form."),
       text_option("chat-template", 0, "FILE", "With --chat: a template in place of the model's."),
       text_option("logprobs", 0, "FILE",
-                  "Also write the log probability of each token to this file, as JSON lines."),
+                  "Also write the log probability of each token to this file, as JSON lines. Only "
+                  "an earlier such file is overwritten."),
       dtype_option(
           {},
           "Type to compute in. Default: the run's type for its validation text, else bfloat16."),

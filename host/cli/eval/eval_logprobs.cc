@@ -1,10 +1,20 @@
 #include "cli/eval/eval_logprobs.h"
 
+#include <fstream>
+#include <string_view>
+
 namespace lamina::cli {
 
 LogprobsFile::LogprobsFile(const Arguments& a) {
   if (a.has("logprobs"))
     file_ = std::make_unique<io::DurableFile>(a.text("logprobs"), 0, io::NamedBy::user);
+}
+
+bool is_logprobs_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string start(std::string_view(R"({"record":)").size(), '\0');
+  file.read(start.data(), static_cast<std::streamsize>(start.size()));
+  return file && (start.starts_with(R"({"row":)") || start.starts_with(R"({"record":)"));
 }
 
 void LogprobsFile::write_line(const JsonWriter& object) { file_->write(object.text() + "\n"); }

@@ -25,6 +25,9 @@ class LogprobsFile {
   std::unique_ptr<io::DurableFile> file_;
 };
 
+// Returns whether the file begins as those that LogprobsFile writes.
+bool is_logprobs_file(const std::string& path);
+
 // Members "ids", "tokens" (as the vocabulary spells them) and "logprobs" (natural logarithms).
 void add_logprobs(std::span<const std::int32_t> ids, std::span<const float> logprobs,
                   const text::Tokenizer& tokenizer, JsonWriter& json);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "cli/generate/chat_input.h"
@@ -59,14 +58,7 @@ bool is_conversation(const std::string& path) {
 void save(const chat::Conversation& conversation, const std::string& path,
           const std::vector<std::string>& inputs) {
   try {
-    const io::Destination to = check_output_file(path, inputs);
-    std::error_code error;
-    if (!to.in_place && std::filesystem::exists(to.path, error) &&
-        !std::filesystem::is_empty(to.path, error) && !is_conversation(to.path))
-      throw UserError(ExitCode::usage, {path,
-                                        "exists and is not a saved conversation, so it is not "
-                                        "overwritten",
-                                        {"choose another name"}});
+    check_output_file(path, inputs, {"a saved conversation", is_conversation});
     io::write_durably(path, conversation.json(), io::NamedBy::user);
   } catch (const DeviceError& error) {  // the user may save the conversation elsewhere
     throw UserError(error.code(), error.text());

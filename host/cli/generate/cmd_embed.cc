@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <map>
 
 #include "cli/generate/generation_options.h"
@@ -16,7 +17,9 @@
 #include "cli/shell/status_line.h"
 #include "cli/shell/weight_choice.h"
 #include "core/error.h"
+#include "core/printable.h"
 #include "decoder/call_limits.h"
+#include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 #include "model/hidden_states.h"
 #include "model/results.h"
@@ -26,6 +29,34 @@ namespace {
 
 // "last": the input of the head; "embed": the input of the first layer; a number: a layer's output.
 constexpr const char* kLast = "last";
+
+constexpr const char *kFormatKey = "format", *kFormat = "lamina hidden states";  // of the file
+
+bool has_hidden_states(const std::string& path) {
+  try {
+    const io::SafetensorsFile file(path);
+    const auto format = file.metadata().find(kFormatKey);
+    return format != file.metadata().end() && format->second == kFormat;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Names without an ending are accepted: of device nodes, and of files made by mktemp.
+void check_states_file(const std::string& path, const std::vector<std::string>& inputs) {
+  const io::Destination to =
+      check_output_file(path, inputs, {"a file of `lamina embed`", has_hidden_states});
+  const std::string ending = std::filesystem::path(path).extension().string();
+  if (to.in_place || ending.empty() || ending == ".safetensors") return;
+  throw UserError(
+      ExitCode::usage,
+      {path,
+       fmt::format("ends with '{}'; hidden states are written as .safetensors only",
+                   printable(ending)),
+       {fmt::format(
+           "use -o {}",
+           printable(std::filesystem::path(path).replace_extension(".safetensors").string()))}});
+}
 
 std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> out;
@@ -118,7 +149,7 @@ model::HiddenStates compute(const Arguments& a, const model::Loaded& m,
 
 int embed(const Arguments& a, const Device& device) {
   check_prompt_options(a);
-  check_output_file(a.text("output"), given_files(a, {"model", "file"}));
+  check_states_file(a.text("output"), given_files(a, {"model", "file"}));
   const DType dtype = *parse_dtype(a.text("dtype"));
   // Before the text is read: for one token.
   const model::Loaded m =
@@ -154,7 +185,7 @@ int embed(const Arguments& a, const Device& device) {
   }
   io::sort_for_file(specs);
   io::write_safetensors(
-      a.text("output"), specs, {{"format", "lamina hidden states"}},
+      a.text("output"), specs, {{kFormatKey, kFormat}},
       [&](const io::TensorSpec& spec) {
         return spec.name == "ids" ? std::as_bytes(std::span(tokens))
                                   : std::as_bytes(std::span(values_of(wanted.at(spec.name))));
@@ -175,7 +206,8 @@ int run_embed(const Arguments& a, const Device& device) {
 }  // namespace
 
 Command embed_command() {
-  Option output = text_option("output", 'o', "FILE", "The safetensors file to write.");
+  Option output = text_option("output", 'o', "FILE",
+                              "The safetensors file to write. Only an earlier one is overwritten.");
   output.key.required = true;
   Option layers = text_option(
       "layers", 0, "LIST",

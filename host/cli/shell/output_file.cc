@@ -57,6 +57,21 @@ io::Destination check_output_file(const std::string& path, const std::vector<std
   return out;
 }
 
+io::Destination check_output_file(const std::string& path, const std::vector<std::string>& inputs,
+                                  const OwnKind& kind) {
+  io::Destination out = check_output_file(path, inputs);
+  std::error_code error;
+  // Empty files are made by mktemp.
+  if (!out.in_place && std::filesystem::exists(out.path, error) &&
+      !std::filesystem::is_empty(out.path, error) && !kind.is_of(out.path))
+    throw UserError(
+        ExitCode::usage,
+        {path,
+         fmt::format("exists and is not {}; only such a file is overwritten", kind.name),
+         {"choose another name, or remove the file"}});
+  return out;
+}
+
 io::Destination check_own_output_file(const std::string& path) { return check_output(path, true); }
 
 std::vector<std::string> given_files(const Arguments& a,

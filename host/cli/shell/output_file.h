@@ -16,6 +16,16 @@ namespace lamina::cli {
 io::Destination check_output_file(const std::string& path,
                                   const std::vector<std::string>& inputs = {});
 
+// A kind of file that a command writes.
+struct OwnKind {
+  const char* name;  // "a saved conversation"
+  bool (*is_of)(const std::string& path);
+};
+// The same, and UserError for an existing file of another kind that is not empty, so that a
+// mistyped name costs nothing.
+io::Destination check_output_file(const std::string& path, const std::vector<std::string>& inputs,
+                                  const OwnKind& kind);
+
 // The same for a command that checks itself that it replaces only its kind of file: an existing
 // file directly in a run or model directory is accepted.
 io::Destination check_own_output_file(const std::string& path);
