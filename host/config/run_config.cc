@@ -290,10 +290,11 @@ void check_across_keys(const RunConfig& c, const std::string& where) {
   if (c.data.train.empty())
     problems.add(
         {values.where("data.train"), "'data.train' must name at least one file, got []", {}});
-  if (!c.data.weights.empty() && c.data.weights.size() != c.data.train.size())
+  if (const std::size_t numbers = c.data.weights.size(), entries = c.data.train.size();
+      numbers > 0 && numbers != entries)
     problems.add({values.where("data.weights"),
-                  fmt::format("'data.weights' has {} numbers, but 'data.train' has {} entries",
-                              c.data.weights.size(), c.data.train.size()),
+                  fmt::format("'data.weights' has {} number{}, but 'data.train' has {} {}", numbers,
+                              numbers == 1 ? "" : "s", entries, entries == 1 ? "entry" : "entries"),
                   {"give one number per entry; a folder or a glob is one entry"}});
   if (!c.data.validation.empty() && c.data.validation_fraction > 0)
     problems.add({values.where("data.validation_fraction"),

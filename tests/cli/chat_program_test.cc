@@ -104,6 +104,13 @@ TEST_F(ChatProgram, AModelWithoutATemplateIsRefused) {
     EXPECT_THAT(result.err, HasSubstr("has no chat template"));
     EXPECT_EQ(result.out, "");
   }
+  // Its advice is about the command that was given.
+  const std::string records = folder.write("r.jsonl", R"({"prompt": "a", "answer": "b"})");
+  const Finished result =
+      run_shell(kProgram + " eval --task answers --chat -d " + records + " -m " + trained_run());
+  EXPECT_EQ(result.code, 5);
+  EXPECT_THAT(result.err, HasSubstr("so it is not a chat model\n  give one with --chat-template "
+                                    "FILE, or remove --chat\n"));
 }
 
 TEST_F(ChatProgram, OptionsOfAChatNeedIt) {

@@ -87,6 +87,8 @@ TEST(GenerationOptions, RefuseWhatHasNoEffectOnTheSearch) {
                               "  remove it, or add eg --beams 4\n");
     EXPECT_EQ(decode({"-n", "2", "--beams", "2", "--temp", "0", option, value}).code, 0) << option;
   }
+  EXPECT_EQ(decode({"-n", "2", "--beams", "3", "--logprobs", "1", "--json"}).err,
+            "error: --logprobs: cannot be combined with 3 beams\n  use --beams 1\n");
 }
 
 TEST(GenerationOptions, RefuseMoreTokensThanTheTextMayHave) {

@@ -149,7 +149,7 @@ TEST(DataFaults, WeightsAreOneForEachEntry) {
   Workplace w;
   w.expect({{"train", "run.toml", "--set", "data.weights=[1, 2]"},
             2,
-            {"'data.weights' has 2 numbers, but 'data.train' has 1 entries",
+            {"'data.weights' has 2 numbers, but 'data.train' has 1 entry",
              "give one number per entry; a folder or a glob is one entry"}});
   w.write("more/a.txt", w.read("text.txt"));
   const std::vector<std::string> words = {"train", "run.toml",

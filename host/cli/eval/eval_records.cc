@@ -37,7 +37,14 @@ std::vector<std::string> files_of(const Arguments& a) {
 
 std::optional<chat::Form> chat_form(const Arguments& a, const EvalSubject& s) {
   if (!a.flag("chat")) return {};
-  return load_form(a, s.opened.directory);
+  try {
+    return load_form(a, s.opened.directory);
+  } catch (const UserError& error) {
+    if (error.code() != ExitCode::data) throw;  // of this class: there is no template
+    ErrorText text = error.text();
+    text.notes = {"give one with --chat-template FILE, or remove --chat"};
+    throw UserError(error.code(), std::move(text));
+  }
 }
 
 // Counts a task's results, per file and in total.

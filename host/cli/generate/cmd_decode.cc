@@ -66,7 +66,7 @@ int decode_prompt(const Arguments& a, const Device& device) {
         throw UserError(ExitCode::usage,
                         {fmt::format("--{}", name),
                          fmt::format("cannot be combined with {} beams", options.num_beams),
-                         {"add --beams 1"}});
+                         {"use --beams 1"}});
   if (rows) options.embedding_overrides = rows->overrides();
   check_decode_memory(m.model(), session_of, device, "decode", WeightsAre::loaded);
   decode::Session session(m.model(), m.weights.pointers(), session_of, device.backend());
