@@ -25,6 +25,9 @@ struct JsonOptions {
   // N" counted from `first_byte`.
   bool positions_are_bytes = false;
   std::uint64_t first_byte = 0;
+  // "line" or "text": the document is that part of a file. Its name gives the whole position, so no
+  // line is added, and bytes are counted within the part.
+  std::string_view part = {};
 };
 
 class JsonValue;

@@ -268,7 +268,7 @@ std::string_view looks_like(std::string_view text) {
   if (text.starts_with("version https://git-lfs"))
     return "it is a Git LFS pointer: fetch the file itself with `git lfs pull`";
   if (text.starts_with("<")) return "it looks like an HTML or XML page: download the file again";
-  if (text.find_first_not_of(" \t\r\n") == text.npos) return "the file is empty";
+  if (text.find_first_not_of(" \t\r\n") == text.npos) return "it is empty";
   return "";
 }
 
@@ -310,7 +310,8 @@ JsonDocument JsonDocument::parse(std::string text, std::string file, const JsonO
   else
     error.what = fmt::format("not valid JSON: {}", ec.message());
   if (!options.positions_are_bytes && ec != boost::json::error::incomplete)
-    error.notes.push_back(fmt::format("at byte {} of the file", used));
+    error.notes.push_back(
+        fmt::format("at byte {} of the {}", used, options.part.empty() ? "file" : options.part));
   if (const std::string_view hint = looks_like(data->text); !hint.empty())
     error.notes.emplace_back(hint);
   throw UserError(options.code, std::move(error));

@@ -67,6 +67,7 @@ struct JsonDocument::Data {
   std::string where(std::size_t offset) const {
     if (options.positions_are_bytes)
       return fmt::format("{}: byte {}", file, options.first_byte + offset);
+    if (!options.part.empty()) return file;
     const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(offset, text.size()));
     return fmt::format("{}:{}", file, 1 + std::count(text.begin(), end, '\n'));
   }

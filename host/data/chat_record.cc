@@ -8,6 +8,8 @@
 #include "chat/training_text.h"
 #include "core/error.h"
 #include "core/json_writer.h"
+#include "data/json_lines.h"
+#include "data/preference_record.h"
 
 namespace lamina::data {
 namespace {
@@ -42,7 +44,7 @@ class ConversationWriter {
   void add_calls(const JsonValue& turn) {
     const JsonValue value = turn.at("value");
     const JsonDocument calls = JsonDocument::parse(std::string(value.as_string()), value.where(),
-                                                   {.code = ExitCode::data});
+                                                   {.code = ExitCode::data, .part = "text"});
     json_.begin_object().key("role").value("assistant").key("content").value("");
     add_switches(turn);
     json_.key("tool_calls").begin_array();
@@ -65,7 +67,7 @@ class ConversationWriter {
       // strings.
       if (tools.is_string())
         json_.value(JsonDocument::parse(std::string(tools.as_string()), tools.where(),
-                                        {.code = ExitCode::data})
+                                        {.code = ExitCode::data, .part = "text"})
                         .root());
       else
         json_.value(tools);
@@ -248,11 +250,23 @@ MaskedTokens completion_of_messages(const std::vector<JsonValue>& prompt,
                                  std::move(whole).finish(record, place));
 }
 
+std::vector<std::string> roles_of(const JsonValue& record) {
+  std::vector<std::string> out;
+  if (const JsonValue messages = record.find("messages"))
+    for (const JsonValue message : messages.elements())
+      out.emplace_back(message.at("role").as_string());
+  else if (const JsonValue turns = record.find("conversations"))
+    for (const JsonValue turn : turns.elements()) out.emplace_back(turn.at("from").as_string());
+  return out;
+}
+
 std::vector<MaskedTokens> read_chat_record(const JsonValue& record, const std::string& place,
                                            const Reading& reading) {
   if (!record.is_object()) record.fail("must be an object, got " + record.describe());
   if (const JsonValue prompt = record.find("prompt")) {
-    return {completion_of(prompt, record.at("completion"), record, place, reading)};
+    return {completion_of(prompt,
+                          record_member(record, "completion", "", preference_advice(record)),
+                          record, place, reading)};
   }
   ConversationWriter out(reading);
   if (const JsonValue messages = record.find("messages")) {
@@ -266,10 +280,13 @@ std::vector<MaskedTokens> read_chat_record(const JsonValue& record, const std::s
     if (const JsonValue input = record.find("input"); input && !input.is_null())
       if (!input.as_string().empty()) asked.append("\n").append(input.as_string());
     out.add("user", asked);
-    out.add("assistant", record.at("output").as_string());
+    out.add("assistant", record_member(record, "output").as_string());
   } else {
+    const std::vector<std::string> advice = preference_advice(record);
     record.fail("has none of \"messages\", \"conversations\", \"instruction\" and \"prompt\"",
-                {"data.form = \"jsonl\" reads objects with a text"});
+                advice.empty()
+                    ? std::vector<std::string>{"data.form = \"jsonl\" reads objects with a text"}
+                    : advice);
   }
   return chat::training_tokens(reading.tokenizer, template_of(reading),
                                std::move(out).finish(record, place), learned(reading));

@@ -24,6 +24,9 @@ namespace lamina::data {
 std::vector<chat::MaskedTokens> read_chat_record(const JsonValue& record, const std::string& place,
                                                  const Reading& reading);
 
+// Returns the roles of a record's messages, in order.
+std::vector<std::string> roles_of(const JsonValue& record);
+
 // A prompt and its completion, which is in the loss. Both are texts that bypass the template,
 // followed by the end of text.
 chat::MaskedTokens completion_of_texts(std::string_view prompt, std::string_view completion,

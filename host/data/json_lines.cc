@@ -1,13 +1,39 @@
 #include "data/json_lines.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+
+#include "core/printable.h"
+#include "core/suggest.h"
 #include "data/text_files.h"
 
 namespace lamina::data {
 namespace {
 
 constexpr std::size_t kPartBytes = std::size_t{16} << 20;
+constexpr std::size_t kMaxKeys = 12;  // of a record, named in an error
+
+// "text, content"; "no keys" for an empty object.
+std::string keys_text(const std::vector<std::string>& keys) {
+  if (keys.empty()) return "no keys";
+  const std::vector<std::string> shown(
+      keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(std::min(keys.size(), kMaxKeys)));
+  return fmt::format(
+      "{}{}", fmt::join(shown, ", "),
+      keys.size() > kMaxKeys ? fmt::format(" and {} more", keys.size() - kMaxKeys) : "");
+}
+
+JsonDocument parse_record_of(std::string_view text, const std::string& place,
+                             const std::string& form) {
+  try {
+    return parse_record(text, place);
+  } catch (const UserError& error) {
+    ErrorText said = error.text();
+    if (!form.empty()) said.notes.push_back(form);
+    throw UserError(error.code(), std::move(said));
+  }
+}
 
 }  // namespace
 
@@ -23,7 +49,7 @@ std::string_view record_text(std::string_view line, const std::string& file, std
 JsonDocument parse_record(std::string_view text, const std::string& place) {
   return JsonDocument::parse(
       std::string(text), place,
-      {.code = ExitCode::data, .max_bytes = kMaxRecordBytes, .max_depth = 64});
+      {.code = ExitCode::data, .max_bytes = kMaxRecordBytes, .max_depth = 64, .part = "line"});
 }
 
 ErrorText too_long_record() {
@@ -33,15 +59,30 @@ ErrorText too_long_record() {
 }
 
 ErrorText at_record(const std::string& place, ErrorText text) {
-  // A record is one line, so its own document reports line 1.
   if (!text.where.empty() && !text.where.starts_with(place))
     text.what = text.where + ": " + text.what;
   text.where = place;
   return text;
 }
 
+JsonValue record_member(const JsonValue& record, std::string_view key, std::string_view said,
+                        std::vector<std::string> notes) {
+  if (!record.is_object()) record.fail("must be an object, got " + record.describe(), notes);
+  if (const JsonValue value = record.find(key)) return value;
+  std::vector<std::string> keys;
+  for (const auto& [name, value] : record.members()) keys.push_back(printable(name, 60));
+  if (const std::string near = nearest_name(key, keys); !near.empty())
+    notes.insert(notes.begin(), fmt::format("did you mean '{}', which is present?", near));
+  throw UserError(ExitCode::data,
+                  {record.where(),
+                   fmt::format("the object has no '{}'{}{}; it has {}", printable(key, 60),
+                               said.empty() ? "" : " ", said, keys_text(keys)),
+                   std::move(notes)});
+}
+
 void read_records(const std::string& path,
-                  const std::function<void(const JsonValue&, const std::string& place)>& read) {
+                  const std::function<void(const JsonValue&, const std::string& place)>& read,
+                  const std::string& form) {
   TextParts parts(path, Separator::line, kPartBytes, kMaxRecordBytes);
   while (const std::optional<TextPart> part = parts.next()) {
     if (part->is_too_long)
@@ -51,7 +92,7 @@ void read_records(const std::string& path,
       const std::string place = fmt::format("{}:{}", path, number);
       const std::string_view text = record_text(line, path, number);
       try {
-        read(parse_record(text, place).root(), place);
+        read(parse_record_of(text, place, form).root(), place);
       } catch (const UserError& error) {
         throw UserError(error.code(), at_record(place, error.text()));
       }

@@ -4,6 +4,7 @@
 
 #include "core/json_writer.h"
 #include "data/chat_record.h"
+#include "data/json_lines.h"
 
 namespace lamina::data {
 namespace {
@@ -75,11 +76,17 @@ std::vector<MaskedTokens> messages(const JsonValue& prompt, const JsonValue& rec
 
 }  // namespace
 
+std::vector<std::string> preference_advice(const JsonValue& record) {
+  if (!record.is_object() || !record.find("chosen") || !record.find("rejected")) return {};
+  return {"a preference record: set data.form = \"preference\""};
+}
+
 std::vector<MaskedTokens> read_preference_record(const JsonValue& record, const std::string& place,
                                                  const Reading& reading) {
-  if (!record.is_object()) record.fail("must be an object, got " + record.describe());
-  const JsonValue prompt = record.find("prompt"), chosen = record.at("chosen"),
-                  rejected = record.at("rejected");
+  const std::string form = R"(a record has "chosen" and "rejected", and may have "prompt")";
+  const JsonValue chosen = record_member(record, "chosen", "", {form}),
+                  rejected = record_member(record, "rejected", "", {form}),
+                  prompt = record.find("prompt");
   if (text_of(chosen) == text_of(rejected)) return {};
   std::vector<MaskedTokens> out =
       chosen.is_string() ? texts(prompt, chosen.as_string(), rejected.as_string(), reading)

@@ -10,6 +10,9 @@
 
 namespace lamina::data {
 
+// Advice about an object with "chosen" and "rejected" that another form reads; nothing for others.
+std::vector<std::string> preference_advice(const JsonValue& record);
+
 // Reads one record in a form of TRL; `place` is "FILE:LINE", for errors:
 //   {"prompt": "..", "chosen": "..", "rejected": ".."}      texts, without a template
 //   {"prompt": [messages], "chosen": [messages], "rejected": [messages]}

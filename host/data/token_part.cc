@@ -10,6 +10,19 @@
 namespace lamina::data {
 namespace {
 
+// Advice about an object without the field: the form that reads its keys.
+std::vector<std::string> other_form(const JsonValue& record) {
+  if (record.is_object() && (record.find("messages") || record.find("conversations")))
+    return {"a conversation: set data.form = \"chat\""};
+  return preference_advice(record);
+}
+
+std::string_view field_of(const JsonValue& record, const std::string& field) {
+  if (record.is_object())
+    if (const JsonValue value = record.find(field)) return value.as_string();
+  return record_member(record, field, "(data.field)", other_form(record)).as_string();
+}
+
 class Tokenizing {
  public:
   Tokenizing(const std::string& file, const Reading& reading) : file_(file), reading_(reading) {}
@@ -63,11 +76,13 @@ class Tokenizing {
     try {
       const JsonDocument record = parse_record(line, place);
       if (reading_.form == DataForm::jsonl)
-        text = record.root().at(reading_.field).as_string();
+        text = field_of(record.root(), reading_.field);
       else if (reading_.form == DataForm::preference)
         documents = read_preference_record(record.root(), place, reading_);
       else
         documents = read_chat_record(record.root(), place, reading_);
+      if (reading_.form == DataForm::chat && documents.empty())
+        add_roles(roles_of(record.root()), out_.unlearned_roles);
     } catch (const UserError& error) {
       return bad_record(place, error.text());
     }
@@ -104,6 +119,12 @@ class Tokenizing {
 };
 
 }  // namespace
+
+void add_roles(const std::vector<std::string>& more, std::vector<std::string>& roles) {
+  for (const std::string& role : more)
+    if (roles.size() < kMaxRoles && std::ranges::find(roles, role) == roles.end())
+      roles.push_back(role);
+}
 
 TokenPart tokenize_part(const std::string& file, const TextPart& part, const Reading& reading) {
   return Tokenizing(file, reading).run(part);

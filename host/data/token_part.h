@@ -26,9 +26,15 @@ struct TokenPart {
   TextFileCounts counts;
   std::uint64_t num_bad_records = 0;
   std::vector<BadRecord> bad_records;  // the first few
+  // Roles of messages in conversations without an answer, each once; the first few.
+  std::vector<std::string> unlearned_roles;
 };
 
 inline constexpr std::size_t kMaxBadRecords = 5;  // kept with text; others are only counted
+inline constexpr std::size_t kMaxRoles = 8;
+
+// Adds roles that are not there yet, up to that number.
+void add_roles(const std::vector<std::string>& more, std::vector<std::string>& roles);
 
 // Tokenizes a part. Text: every document with the ids that the tokenizer's template adds (BOS), and
 // EOS at the end if the tokenizer has one and the template did not add it. "<|eot|>" in text is not

@@ -1,6 +1,11 @@
 #include "data/token_store.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
 #include "core/error.h"
+#include "core/printable.h"
 
 namespace lamina::data {
 namespace {
@@ -28,6 +33,32 @@ std::vector<TokenSource> empty_sources(const std::vector<std::string>& patterns,
   return out;
 }
 
+namespace {
+
+// Says why these records, which are all that there are, have no labels.
+std::string unlearned_text(std::uint64_t num_records, DataForm form) {
+  if (form == DataForm::preference)
+    return num_records == 1
+               ? "both answers of the pair are the same"
+               : fmt::format("both answers are the same in each of the {} pairs", num_records);
+  return num_records == 1 ? "the conversation has no answer"
+                          : fmt::format("none of the {} conversations has an answer", num_records);
+}
+
+std::string advice_on_roles(const std::vector<TokenSource>& sources) {
+  std::vector<std::string> roles;
+  for (const TokenSource& source : sources) add_roles(source.unlearned_roles, roles);
+  if (std::ranges::find(roles, "assistant") != roles.end() ||
+      std::ranges::find(roles, "gpt") != roles.end())
+    return "an answer follows another message, and neither \"weight\" nor \"train\" excludes it";
+  if (roles.empty()) return "an answer is a message with the role assistant; there are no messages";
+  for (std::string& role : roles) role = printable(role, 40);
+  return fmt::format("the messages have the roles {}; an answer has the role assistant",
+                     fmt::join(roles, ", "));
+}
+
+}  // namespace
+
 void check_tokens(std::uint64_t num_tokens, const std::vector<std::vector<std::string>>& files,
                   const std::vector<TokenSource>& sources, DataForm form) {
   if (num_tokens > 0) return;
@@ -40,14 +71,13 @@ void check_tokens(std::uint64_t num_tokens, const std::vector<std::vector<std::s
     for (const BadRecord& record : source.bad_records)
       notes.push_back(fmt::format("skipped {}: {}", record.where, record.what));
   }
-  if (num_unlearned > 0)
-    throw UserError(ExitCode::data, {files.front().front(),
-                                     fmt::format("there is nothing to train on: {} ({})",
-                                                 form == DataForm::preference
-                                                     ? "both answers are the same in each pair"
-                                                     : "no conversation has an answer",
-                                                 num_unlearned),
-                                     std::move(notes)});
+  if (num_unlearned > 0) {
+    if (form == DataForm::chat) notes.push_back(advice_on_roles(sources));
+    throw UserError(
+        ExitCode::data,
+        {files.front().front(),
+         "there is nothing to train on: " + unlearned_text(num_unlearned, form), std::move(notes)});
+  }
   notes.emplace_back("give files that contain text");
   throw UserError(ExitCode::data,
                   {files.front().front(),

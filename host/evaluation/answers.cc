@@ -14,11 +14,15 @@ namespace {
 // Tokens of a prompt per call: each call length has its own program.
 constexpr std::int64_t kCallTokens = 128;
 
+constexpr const char* kExerciseForm =
+    R"(a record is {"prompt": "2+2 is", "answer": "4"}, one per line)";
+
 Exercise read_exercise(const JsonValue& record, RecordPlace place, const Prompting& prompting,
                        const decoder::Model& model) {
   Exercise out{.place = std::move(place),
-               .prompt = prompting.prompt(record.at("prompt").as_string()),
-               .answers = texts_of(record.at("answer")),
+               .prompt = prompting.prompt(
+                   data::record_member(record, "prompt", "", {kExerciseForm}).as_string()),
+               .answers = texts_of(data::record_member(record, "answer", "", {kExerciseForm})),
                .stop = {}};
   if (const JsonValue stop = record.find("stop")) {
     out.stop = texts_of(stop);
@@ -51,7 +55,7 @@ std::int64_t context_of(const std::vector<Exercise>& exercises, std::int64_t max
 
 std::vector<Exercise> read_exercises(const std::vector<std::string>& files,
                                      const Prompting& prompting, const decoder::Model& model) {
-  return read_all<Exercise>(files, [&](const JsonValue& record, RecordPlace place) {
+  return read_all<Exercise>(files, kExerciseForm, [&](const JsonValue& record, RecordPlace place) {
     return read_exercise(record, std::move(place), prompting, model);
   });
 }

@@ -11,6 +11,9 @@
 namespace lamina::evaluation {
 namespace {
 
+constexpr const char* kQuestionForm =
+    R"(a record is {"context": "2+2 is", "choices": ["4", "5"], "answer": 0}, one per line)";
+
 void check(const Continuation& c, const decoder::Model& model) {
   const auto limit = model.config().max_positions();
   const auto inputs = static_cast<std::int64_t>(c.tokens.size()) - 1;
@@ -27,10 +30,12 @@ void check(const Continuation& c, const decoder::Model& model) {
 Question read_question(const JsonValue& record, RecordPlace place, const Prompting& prompting,
                        const std::string& delimiter, const decoder::Model& model) {
   Question out{.place = std::move(place),
-               .context = std::string(record.at("context").as_string()),
+               .context = std::string(
+                   data::record_member(record, "context", "", {kQuestionForm}).as_string()),
                .choices = {},
                .continuations = {}};
-  const JsonValue choices = record.at("choices"), answer = record.at("answer");
+  const JsonValue choices = data::record_member(record, "choices", "", {kQuestionForm}),
+                  answer = data::record_member(record, "answer", "", {kQuestionForm});
   for (const JsonValue choice : choices.elements()) out.choices.emplace_back(choice.as_string());
   if (out.choices.size() < 2)
     choices.fail(fmt::format("must have at least two texts, got {}", out.choices.size()));
@@ -67,7 +72,7 @@ std::size_t index_of_largest(std::size_t count, const Value& value) {
 std::vector<Question> read_questions(const std::vector<std::string>& files,
                                      const Prompting& prompting, const std::string& delimiter,
                                      const decoder::Model& model) {
-  return read_all<Question>(files, [&](const JsonValue& record, RecordPlace place) {
+  return read_all<Question>(files, kQuestionForm, [&](const JsonValue& record, RecordPlace place) {
     return read_question(record, std::move(place), prompting, delimiter, model);
   });
 }

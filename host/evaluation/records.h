@@ -21,15 +21,19 @@ struct RecordPlace {
 // A text, or a list of texts with at least one. Errors: class data.
 std::vector<std::string> texts_of(const JsonValue& value);
 
-// The records of every file as `read(record, place)` returns them, in order. Errors (class data):
-// as data::read_records(); files without a record.
+// The records of every file as `read(record, place)` returns them, in order. `form` says what a
+// record is, as a note. Errors (class data): as data::read_records(); files without a record.
 template <typename Record, typename Read>
-std::vector<Record> read_all(const std::vector<std::string>& files, const Read& read) {
+std::vector<Record> read_all(const std::vector<std::string>& files, const std::string& form,
+                             const Read& read) {
   std::vector<Record> out;
   for (std::size_t file = 0; file < files.size(); ++file)
-    data::read_records(files[file], [&](const JsonValue& record, const std::string& place) {
-      out.push_back(read(record, RecordPlace{file, place}));
-    });
+    data::read_records(
+        files[file],
+        [&](const JsonValue& record, const std::string& place) {
+          out.push_back(read(record, RecordPlace{file, place}));
+        },
+        form);
   if (out.empty()) no_records(files);
   return out;
 }

@@ -240,18 +240,32 @@ TEST(Eval, NamesBadRecords) {
                                                     "\"answer\": 1}"),
                     nothing = folder.write("nothing.jsonl", "\n");
   const TaskRefusal cases[] = {
-      {{"choices", broken}, 5, "error: " + broken + ":2: "},
+      {{"choices", broken},
+       5,
+       "error: " + broken +
+           ":2: JSON is truncated after 12 bytes\n"
+           "  a record is {\"context\": \"2+2 is\", \"choices\": [\"4\", \"5\"], \"answer\": 0}, "
+           "one per line\n"},
       {{"choices", answer},
        5,
        "error: " + answer + ":2: 'answer' must be the index of a choice, 0 to 1, got 2\n"},
       {{"choices", empty}, 5, "error: " + empty + ":2: choice 1 is empty; give a text\n"},
-      {{"choices", missing}, 5, "error: " + missing + ":2: "},
+      {{"choices", missing},
+       5,
+       "error: " + missing +
+           ":2: the object has no 'choices'; it has context, answer\n"
+           "  a record is {\"context\": \"2+2 is\", \"choices\": [\"4\", \"5\"], \"answer\": 0}, "
+           "one per line\n"},
       {{"choices", longer},
        5,
        "error: " + longer +
            ":2: choice 0 has 83 tokens with its context; the model supports at most 65\n"},
       {{"choices", nothing}, 5, "error: " + nothing + ": has no record; nothing to evaluate\n"},
-      {{"answers", answer}, 5, "error: " + answer + ":1: "},
+      {{"answers", answer},
+       5,
+       "error: " + answer +
+           ":1: the object has no 'prompt'; it has context, choices, answer\n"
+           "  a record is {\"prompt\": \"2+2 is\", \"answer\": \"4\"}, one per line\n"},
   };
   for (const TaskRefusal& c : cases) {
     const Finished result = run_task({"--task", c.words[0], "--data", c.words[1]});

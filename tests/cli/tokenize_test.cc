@@ -94,10 +94,9 @@ TEST(Tokenize, ALineThatIsWrongIsNamed) {
     EXPECT_EQ(result.code, 5) << result.err;
     return result.err;
   };
-  EXPECT_THAT(error("{\"txt\":1}"),
-              HasSubstr("in.jsonl: line 2:1: the document lacks the key 'text'"));
+  EXPECT_THAT(error("{\"txt\":1}"), HasSubstr("in.jsonl:2: the document lacks the key 'text'"));
   EXPECT_THAT(error("{\"text\":1}"), HasSubstr("'text' must be a string, got 1"));
-  EXPECT_THAT(error("nonsense"), HasSubstr("in.jsonl: line 2"));
+  EXPECT_THAT(error("nonsense"), HasSubstr("in.jsonl:2: not valid JSON"));
   const std::string ids = folder.write("ids.jsonl", "{\"ids\":[1,-1]}");
   EXPECT_THAT(tokenize({"--decode", "--jsonl", ids}).err, HasSubstr("'ids[1]' is -1"));
 }

@@ -89,8 +89,18 @@ TEST(JsonWriter, CopiesInfiniteNumbersAsPythonWritesThem) {
 TEST(Json, SaysWhereTheTextBreaksOff) {
   EXPECT_ERROR_SAYS(parse("{\"a\":\n [1,"), ExitCode::usage, "c.json:2: JSON is truncated after");
   EXPECT_ERROR_SAYS(parse("\xef\xbb\xbf{}"), ExitCode::usage, "byte order mark");
-  EXPECT_ERROR_SAYS(parse(""), ExitCode::usage, "the file is empty");
+  EXPECT_ERROR_SAYS(parse(""), ExitCode::usage, "it is empty");
   EXPECT_ERROR_SAYS(parse("<html>"), ExitCode::usage, "HTML");
+}
+
+TEST(Json, CountsBytesWithinTheFileOrThePartOfIt) {
+  EXPECT_USER_ERROR(parse("{\n} x"), ExitCode::usage,
+                    "c.json:2: not valid JSON: extra data\n  at byte 4 of the file");
+  EXPECT_USER_ERROR(JsonDocument::parse("{} x", "c.jsonl:7", {.part = "line"}), ExitCode::usage,
+                    "c.jsonl:7: not valid JSON: extra data\n  at byte 3 of the line");
+  const JsonDocument line = JsonDocument::parse("{\"a\": 1}", "c.jsonl:7", {.part = "line"});
+  EXPECT_USER_ERROR(line.root().at("a").as_string(), ExitCode::usage,
+                    "c.jsonl:7: 'a' must be a string, got 1");
 }
 
 TEST(Json, ReadsDecimalsToTheNearestDouble) {

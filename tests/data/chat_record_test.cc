@@ -82,7 +82,19 @@ TEST(ChatRecord, Example) {
 TEST(ChatRecord, AFileWithoutAnyAnswerHasNothingToLearn) {
   const std::string question = R"({"messages": [{"role": "user", "content": "hi"}]})";
   EXPECT_ERROR_SAYS(Chats(question + "\n" + question).load(), ExitCode::data,
-                    "there is nothing to train on: no conversation has an answer (2)");
+                    "there is nothing to train on: none of the 2 conversations has an answer\n"
+                    "  the messages have the roles user; an answer has the role assistant");
+  EXPECT_ERROR_SAYS(
+      Chats(
+          R"({"messages": [{"role": "user", "content": "a"}, {"role": "asistant", "content": "b"}]})")
+          .load(),
+      ExitCode::data,
+      "there is nothing to train on: the conversation has no answer\n"
+      "  the messages have the roles user, asistant; an answer has the role assistant");
+  EXPECT_ERROR_SAYS(Chats(R"({"messages": [{"role": "assistant", "content": "a"}]})").load(),
+                    ExitCode::data,
+                    "an answer follows another message, and neither \"weight\" nor \"train\" "
+                    "excludes it");
   const RunData data = Chats(question + "\n" + R"({"prompt": "ab", "completion": "cd"})").load();
   EXPECT_EQ(data.train_sources.at(0).counts.num_unlearned_records, 1u);
   EXPECT_EQ(data.train_sources.at(0).counts.num_documents, 1u);
@@ -164,7 +176,14 @@ TEST(ChatRecord, InvalidConversationsAreNamed) {
       {R"({"messages": [{"content": "a"}]})", "lacks the key 'role'"},
       {R"({"conversations": [{"from": "dog", "value": "a"}]})",
        "'conversations[0].from' must be \"human\", \"gpt\""},
-      {R"({"prompt": "a"})", "lacks the key 'completion'"},
+      {R"({"prompt": "a"})", "the object has no 'completion'; it has prompt"},
+      {R"({"prompt": "a", "chosen": "b", "rejected": "c"})",
+       "the object has no 'completion'; it has prompt, chosen, rejected\n"
+       "  a preference record: set data.form = \"preference\""},
+      {R"({"chosen": "b", "rejected": "c"})",
+       "\"instruction\" and \"prompt\"\n  a preference record: set data.form = \"preference\""},
+      {R"({"instruction": "a", "answer": "b"})",
+       "the object has no 'output'; it has instruction, answer"},
       {R"({"messages": [{"role": "martian", "content": "a"}, {"role": "assistant", "content": "b"}]})",
        "who is that?"},
   };

@@ -54,13 +54,16 @@ TEST(Jsonl, ABadRecordIsNamedByFileAndLine) {
   const std::string path = dir.write("a.jsonl", good + "{\"txt\": \"ab\"}\n");
   EXPECT_USER_ERROR(read_jsonl(path), ExitCode::data,
                     path +
-                        ":3: the document lacks the key 'text'\n"
+                        ":3: the object has no 'text' (data.field); it has txt\n"
                         "  did you mean 'txt', which is present?\n"
                         "  data.bad_records = \"skip\" skips and counts such records");
   const std::pair<const char*, const char*> cases[] = {
       {"{\"text\": 5}", ":3: 'text' must be a string, got 5"},
       {"{\"text\": \"ab\"", ":3: "},
-      {"[1]", ":3: "},
+      {"[1]", ":3: the document must be an object, got an array of 1"},
+      {"{\"text\": \"a\"} b",
+       ":3: not valid JSON: extra data\n  at byte 14 of the line\n"
+       "  data.bad_records = \"skip\" skips and counts such records"},
       {"{\"text\": \"\xff\"}", ":3: "},
       {"{\"text\": \"a\", \"text\": \"b\"}", ":3: the key \"text\" appears twice"},
   };
@@ -68,6 +71,34 @@ TEST(Jsonl, ABadRecordIsNamedByFileAndLine) {
     dir.write("a.jsonl", good + line);
     EXPECT_ERROR_SAYS(read_jsonl(path), ExitCode::data, path + says);
   }
+}
+
+TEST(Jsonl, ARecordOfAnotherFormIsNamed) {
+  TempDir dir;
+  const std::string skips = "\n  data.bad_records = \"skip\" skips and counts such records";
+  const std::string path = dir.write("a.jsonl", R"({"text": "ab", "content": 1})");
+  EXPECT_USER_ERROR(
+      read_jsonl(path, false, "body"), ExitCode::data,
+      path + ":1: the object has no 'body' (data.field); it has text, content" + skips);
+  dir.write("a.jsonl", "{}");
+  EXPECT_USER_ERROR(read_jsonl(path), ExitCode::data,
+                    path + ":1: the object has no 'text' (data.field); it has no keys" + skips);
+  dir.write("a.jsonl", R"({"chosen": "a", "rejected": "b"})");
+  EXPECT_USER_ERROR(read_jsonl(path), ExitCode::data,
+                    path +
+                        ":1: the object has no 'text' (data.field); it has chosen, rejected\n"
+                        "  a preference record: set data.form = \"preference\"" +
+                        skips);
+  dir.write("a.jsonl", R"({"messages": []})");
+  EXPECT_USER_ERROR(read_jsonl(path), ExitCode::data,
+                    path +
+                        ":1: the object has no 'text' (data.field); it has messages\n"
+                        "  a conversation: set data.form = \"chat\"" +
+                        skips);
+  std::string wide = "{";
+  for (int i = 0; i < 14; ++i) wide += (i > 0 ? ", \"k" : "\"k") + std::to_string(i) + "\": 1";
+  dir.write("a.jsonl", wide + "}");
+  EXPECT_ERROR_SAYS(read_jsonl(path), ExitCode::data, "k10, k11 and 2 more");
 }
 
 TEST(Jsonl, BadRecordsAreCountedWhereTheyAreSkipped) {

@@ -169,7 +169,8 @@ TEST(PreferenceRows, TheLongerAnswerOfAPairThatIsLongerThanARowIsCut) {
 
 TEST(PreferenceRecord, NamesMissingMembers) {
   EXPECT_ERROR_SAYS(Preferences(R"({"prompt": "x", "chosen": "y"})").load(), ExitCode::data,
-                    "rejected");
+                    ":1: the object has no 'rejected'; it has prompt, chosen\n"
+                    "  a record has \"chosen\" and \"rejected\", and may have \"prompt\"");
   EXPECT_ERROR_SAYS(Preferences(R"({"prompt": 1, "chosen": "y", "rejected": "z"})").load(),
                     ExitCode::data, "prompt");
 }
@@ -182,7 +183,7 @@ TEST(PreferenceRecord, AnswersThatAreTheSameHaveNothingToCompare) {
       R"({"chosen": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "y"}], "rejected": [{"content": "q", "role": "user"}, {"content": "y", "role": "assistant"}]})"};
   for (const std::string& line : same) {
     EXPECT_ERROR_SAYS(Preferences(line).load(), ExitCode::data,
-                      "there is nothing to train on: both answers are the same in each pair (1)");
+                      "there is nothing to train on: both answers of the pair are the same");
     const RunData data =
         Preferences(line + "\n" + R"({"prompt": "x", "chosen": "y", "rejected": "z"})").load();
     EXPECT_EQ(data.train.num_rows(), 1u);

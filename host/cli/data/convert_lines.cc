@@ -24,8 +24,8 @@ void convert(std::istream& in, const std::string& file,
     ++number;
     if (line.empty()) continue;
     const JsonDocument document =
-        JsonDocument::parse(std::move(line), fmt::format("{}: line {}", file, number),
-                            {.code = ExitCode::data, .max_bytes = kMaxTextBytes});
+        JsonDocument::parse(std::move(line), fmt::format("{}:{}", file, number),
+                            {.code = ExitCode::data, .max_bytes = kMaxTextBytes, .part = "line"});
     out += line_of(document.root()) + "\n";
     if (out.size() > kBatchBytes) print_bytes(std::exchange(out, {}));
   }

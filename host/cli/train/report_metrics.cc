@@ -25,7 +25,7 @@ JsonDocument parse_metrics_line(const std::string& line, const std::string& path
                                 std::int64_t number, bool ends_whole) {
   const std::string where = fmt::format("{}: line {}", path, number);
   try {
-    return JsonDocument::parse(line, where, {.code = ExitCode::checkpoint});
+    return JsonDocument::parse(line, where, {.code = ExitCode::checkpoint, .part = "line"});
   } catch (const UserError&) {
     if (ends_whole) throw;
     throw UserError(
