@@ -202,12 +202,19 @@ void check_requirements(const RunConfig& c, Problems& problems) {
     if (!key || entry.origin.kind == Origin::Kind::preset) continue;
     const Requirement* unmet = unmet_requirement(run_schema(), *key, c.values);
     if (!unmet || entry.value == Value(false) || is_overruled(entry, *unmet, c.values)) continue;
-    std::string what = fmt::format("has no effect without '{}'", unmet->key);
-    if (!unmet->or_key.empty()) what += fmt::format(" or '{}'", unmet->or_key);
-    if (!unmet->values.empty())
+    std::string what = fmt::format("has no effect without '{}'", unmet->key),
+                advice = "set " + unmet->key;
+    if (!unmet->or_key.empty()) {
+      what += fmt::format(" or '{}'", unmet->or_key);
+      advice += " or " + unmet->or_key;
+    }
+    if (!unmet->values.empty()) {
       what = fmt::format("requires {} = {}, got {}", unmet->key, join_choices(unmet->values),
                          to_toml(c.values.find(unmet->key)->value));
-    problems.add({entry.origin.text, fmt::format("'{}' {}", entry.key, what), {"remove it"}});
+      advice += " = " + join_choices(unmet->values);
+    }
+    problems.add(
+        {entry.origin.text, fmt::format("'{}' {}", entry.key, what), {advice + ", or remove it"}});
   }
 }
 

@@ -170,11 +170,12 @@ TEST_F(RunFile, SettingsWithoutAnEffectAreRefused) {
       {"data.bad_records=\"skip\"", "data.form=\"jsonl\"", "'data.bad_records' requires data.form"},
       {"schedule.final_fraction=0.5", "schedule.kind=\"linear\"", ""},
       {"train.spike_window=8", "train.skip_spikes=3.0",
-       "'train.spike_window' has no effect without 'train.skip_spikes'"},
+       "'train.spike_window' has no effect without 'train.skip_spikes'\n"
+       "  set train.skip_spikes, or remove it"},
       {"train.clip_each=true", "train.clip_norm=1.0", ""},
       {"checkpoint.keep_best=true", "data.validation=[\"v.txt\"]",
        "'checkpoint.keep_best' has no effect without 'data.validation_fraction' or "
-       "'data.validation'"},
+       "'data.validation'\n  set data.validation_fraction or data.validation, or remove it"},
       {"train.sample_tokens=2", "train.sample_every_steps=5",
        "'train.sample_tokens' has no effect without 'train.sample_every_steps'"},
   };

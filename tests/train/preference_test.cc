@@ -274,7 +274,8 @@ TEST(Preference, KeysWithoutAnEffectAreRefused) {
   refused({"data.form=text", "preference.label_smoothing=0.0"},
           "'preference.label_smoothing' requires data.form = \"preference\", got \"text\"");
   refused({"data.form=text", "preference.beta=0.2"},
-          "'preference.beta' requires data.form = \"preference\", got \"text\"");
+          "'preference.beta' requires data.form = \"preference\", got \"text\"\n"
+          "  set data.form = \"preference\", or remove it");
 }
 
 }  // namespace
