@@ -167,6 +167,24 @@ TEST(PreferenceRows, TheLongerAnswerOfAPairThatIsLongerThanARowIsCut) {
   EXPECT_EQ(rows[0].at(1), "^p[r][r][$]");
 }
 
+TEST(PreferenceRows, APairThatDoesNotFitSaysWhichLengthIsEnough) {
+  // The first pair has 23 and 25 tokens, with the beginning and the end of text; the answers differ
+  // only at their ends.
+  const std::string same(20, 'c');
+  const std::string line = R"({"prompt": "p", "chosen": ")" + same + R"(", "rejected": ")" + same +
+                           R"(no"})" + "\n" + R"({"prompt": "p", "chosen": ")" + same + same +
+                           R"(", "rejected": ")" + same + same + R"(no"})";
+  Preferences pairs(line);
+  pairs.section().sequence_length = 20;
+  EXPECT_USER_ERROR(pairs.load(), ExitCode::data,
+                    pairs.file() +
+                        ": no pair fits: both answers of a pair are in one row, which has 21 "
+                        "tokens, and the shortest pair has 48\n"
+                        "  set data.sequence_length to at least 47");
+  pairs.section().sequence_length = 47;
+  EXPECT_EQ(pairs.load().train.num_rows(), 1u);
+}
+
 TEST(PreferenceRecord, NamesMissingMembers) {
   EXPECT_ERROR_SAYS(Preferences(R"({"prompt": "x", "chosen": "y"})").load(), ExitCode::data,
                     ":1: the object has no 'rejected'; it has prompt, chosen\n"
