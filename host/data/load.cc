@@ -99,6 +99,7 @@ RunData load_data(const config::DataSection& section, std::uint64_t seed,
   RunData data = section.weights.empty() ? load_one(section.train, fraction, sources, options)
                                          : load_mixture(section, fraction, sources, options);
   if (own_validation) {
+  data.validation_fingerprint = data.fingerprint;  // the rows held out depend on all data
     options.shuffle = options.shuffle_documents = false;
     const StoredTokens validation_tokens = sources.read(section.validation);
     data.validation_sources = validation_tokens.sources;
@@ -106,6 +107,7 @@ RunData load_data(const config::DataSection& section, std::uint64_t seed,
     data.validation.push_back(validation.train);
     data.fingerprint += validation.fingerprint;
     if (!validation_tokens.path.empty()) data.stores.push_back(validation_tokens.path);
+    data.validation_fingerprint = validation.fingerprint;
   }
   return data;
 }

@@ -29,6 +29,7 @@ struct RunData {
   std::string fingerprint;                      // of these rows: equal data give equal batches
   std::vector<std::string> stores;              // directories of the token stores in use
 };
+  std::string validation_fingerprint;           // the end of `fingerprint` that covers validation
 
 // Callbacks and threads for reading data.
 struct LoadHooks {

@@ -1,4 +1,5 @@
 // lamina eval: metrics, the tokens that they cover, and refusals.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,6 +18,7 @@ namespace {
 using lamina::testing::Finished;
 using lamina::testing::TempDir;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct Numbers {
   double loss = 0, perplexity = 0, bits_per_byte = 0;
@@ -293,6 +295,34 @@ TEST(Eval, ARunNeedsNoDirectoryOfItsStart) {
   std::filesystem::remove_all(folder / "base");
   EXPECT_EQ(eval({folder / "out"}).loss, before.loss);
   EXPECT_GT(before.tokens, 0);
+}
+
+TEST(Eval, ChangedValidationDataIsSaid) {
+  const TempDir folder;
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += fmt::format("line {} of the text\n", i * i);
+  const std::string file = folder.write("a.txt", text), other = folder.write("v.txt", text);
+  for (const bool own : {false, true}) {
+    folder.write("a.txt", text);
+    const std::string out = folder / (own ? "own" : "held_out");
+    std::vector<std::string> words = {"train", folder.write("run.toml", tiny_run_file(out)),
+                                      "--quiet", "--set", "data.train=" + file};
+    if (own)
+      words.insert(words.end(),
+                   {"--set", "data.validation_fraction=0", "--set", "data.validation=" + other});
+    ASSERT_EQ(lamina_program(words).code, 0);
+    EXPECT_THAT(lamina_program({"eval", out}).err, Not(HasSubstr("warning: ")));
+    folder.write("a.txt", text + text);
+    const Finished changed = lamina_program({"eval", out});
+    EXPECT_EQ(changed.code, 0) << changed.err;
+    const auto says = HasSubstr(
+        "step-00000004: the validation data changed since step 4, so the loss cannot be "
+        "compared");
+    EXPECT_EQ(::testing::Matches(says)(changed.err), !own) << changed.err;
+  }
+  folder.write("v.txt", text + text);
+  EXPECT_THAT(lamina_program({"eval", folder / "own"}).err,
+              HasSubstr("the validation data changed since step 4"));
 }
 
 TEST(Eval, ARunThatKeepsNothingBackNeedsText) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <optional>
 
 #include "cli/eval/eval_logprobs.h"
@@ -13,11 +14,14 @@
 #include "cli/shell/signals.h"
 #include "cli/shell/status_line.h"
 #include "cli/shell/units.h"
+#include "core/log.h"
 #include "data/load.h"
 #include "data/text_files.h"
 #include "data/token_store.h"
 #include "evaluation/text.h"
+#include "io/manifest.h"
 #include "model/results.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/loop/run.h"
 
 namespace lamina::cli {
@@ -87,6 +91,20 @@ RowsOfWindow rows_of_documents(const Arguments& a, const EvalSubject& s) {
   return rows;
 }
 
+// Warns if the files of the run have changed since the checkpoint: `lamina train` would refuse
+// them.
+void warn_of_changed_data(const std::string& checkpoint, const data::RunData& data) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(std::filesystem::path(checkpoint) / io::kManifestName, ignored))
+    return;
+  const train::Progress then = train::read_progress(checkpoint);
+  if (then.data_fingerprint.ends_with(data.validation_fingerprint)) return;
+  log::warning(
+      "{}: the validation data changed since step {}, so the loss cannot be compared with the "
+      "losses of training; restore the files for that",
+      checkpoint, then.step);
+}
+
 // The run's validation data.
 data::Dataset rows_of_run(const EvalSubject& s) {
   const config::RunConfig& c = *s.run;
@@ -115,6 +133,7 @@ data::Dataset rows_of_run(const EvalSubject& s) {
   if (data.validation.empty())
     throw UserError(ExitCode::data,
                     {c.file.string(), "has no validation data; give text with --data", {}});
+  warn_of_changed_data(s.opened.directory, data);
   return data.validation.front();
 }
 

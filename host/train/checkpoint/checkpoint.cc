@@ -212,7 +212,7 @@ void check_names(const io::WeightFiles& files, const Kind& weights) {
   if (!lacking.empty()) weights::refuse_lacking(files.path(), lacking);
 }
 
-Progress read_progress(const JsonValue& info) {
+Progress progress_of(const JsonValue& info) {
   Progress out;
   const JsonValue step = info.at("step");
   out.step = step.as_int64();
@@ -308,11 +308,16 @@ void check_structure(const std::string& path) {
     throw io::Damaged({"", *difference, {"use another checkpoint of this run (`lamina ckpt ls`)"}});
 }
 
+Progress read_progress(const std::string& path) {
+  const io::FileManifest manifest = io::read_manifest(path);
+  return progress_of(manifest.info());
+}
+
 Progress load_checkpoint(const std::string& path, const decoder::Model& model, TrainState& state,
                          const Workers& workers) {
   check_structure(path);
   const io::FileManifest manifest = io::read_manifest(path);
-  Progress progress = read_progress(manifest.info());
+  Progress progress = progress_of(manifest.info());
   const io::PartReader reader(manifest);
   const io::WeightFiles weights(path, "model"), moments(path, "optimizer");
   const auto read = [&](const io::WeightFiles& from, const Kind& kind) {

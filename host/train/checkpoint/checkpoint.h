@@ -70,6 +70,9 @@ void save_checkpoint(const std::string& path, const CheckpointContents& contents
 // io::Damaged, naming the file, and UserError (exit 4) for a manifest of a later version.
 void check_structure(const std::string& path);
 
+// Reads the progress alone. Throws UserError (exit 4) if the manifest is missing or damaged.
+Progress read_progress(const std::string& path);
+
 // Reads parameters and moments into `state` and refreshes the copies; compares every byte with the
 // manifest while reading. Throws io::Damaged, naming file and tensor, which leaves `state` partly
 // loaded, and UserError (exit 4) if the tensors do not match the model.
