@@ -35,7 +35,8 @@ RunData load_one(const std::vector<std::string>& patterns, double validation_fra
                  const Sources& sources, const DatasetOptions& options) {
   const StoredTokens tokens = sources.read(patterns);
   DatasetSplit parts = split(tokens.view, validation_fraction, options);
-  RunData out{.train = parts.train,
+  RunData out{.form = sources.reading().form,
+              .train = parts.train,
               .validation = parts.validation,
               .counts = parts.counts,
               .train_sources = tokens.sources,
@@ -98,16 +99,16 @@ RunData load_data(const config::DataSection& section, std::uint64_t seed,
   const double fraction = own_validation ? 0 : section.validation_fraction;
   RunData data = section.weights.empty() ? load_one(section.train, fraction, sources, options)
                                          : load_mixture(section, fraction, sources, options);
-  if (own_validation) {
   data.validation_fingerprint = data.fingerprint;  // the rows held out depend on all data
+  if (own_validation) {
     options.shuffle = options.shuffle_documents = false;
     const StoredTokens validation_tokens = sources.read(section.validation);
     data.validation_sources = validation_tokens.sources;
     DatasetSplit validation = split(validation_tokens.view, 0, options);
     data.validation.push_back(validation.train);
     data.fingerprint += validation.fingerprint;
-    if (!validation_tokens.path.empty()) data.stores.push_back(validation_tokens.path);
     data.validation_fingerprint = validation.fingerprint;
+    if (!validation_tokens.path.empty()) data.stores.push_back(validation_tokens.path);
   }
   return data;
 }

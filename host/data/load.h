@@ -8,6 +8,7 @@
 
 #include "config/sections.h"
 #include "data/dataset.h"
+#include "data/reading.h"
 #include "data/stores.h"
 #include "text/tokenizer.h"
 
@@ -17,6 +18,7 @@ namespace lamina::data {
 std::unique_ptr<text::Tokenizer> load_tokenizer(const config::DataSection& section);
 
 struct RunData {
+  DataForm form;
   Dataset train;
   // From data.validation if given, else the share held out by data.validation_fraction, else empty.
   // Never shuffled.
@@ -27,9 +29,9 @@ struct RunData {
   std::vector<std::pair<double, std::uint64_t>> mixture;
   std::vector<TokenSource> validation_sources;  // of data.validation
   std::string fingerprint;                      // of these rows: equal data give equal batches
+  std::string validation_fingerprint;           // the end of `fingerprint` that covers validation
   std::vector<std::string> stores;              // directories of the token stores in use
 };
-  std::string validation_fingerprint;           // the end of `fingerprint` that covers validation
 
 // Callbacks and threads for reading data.
 struct LoadHooks {

@@ -240,6 +240,25 @@ TEST(DataShow, EndsWithTheLastValidationRow) {
   EXPECT_EQ(f.code, 0) << f.err;
 }
 
+TEST(DataShow, MarksTheAnswersOfPairs) {
+  Workplace w;
+  w.write("pairs.jsonl", R"({"prompt": "q", "chosen": "yes", "rejected": "no"})");
+  const std::vector<std::string> words = {"data",
+                                          "show",
+                                          "run.toml",
+                                          "--set",
+                                          "data.form=preference",
+                                          "--set",
+                                          "data.train=pairs.jsonl"};
+  Finished f = w.lamina(words);
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(f.out, HasSubstr("segment 1, chosen:\n<256>q{+yes<257>+}\n"
+                               "segment 2, rejected:\n<256>q{+no<257>+}\n"));
+  EXPECT_THAT(f.err, HasSubstr("pairs.jsonl: 1 file, 50 B, 1 pair, "));
+  f = w.lamina(with(words, {"--json"}));
+  EXPECT_THAT(f.out, HasSubstr("\"answers\":[\"chosen\",\"rejected\"]"));
+}
+
 TEST(DataBuild, BuildsTheStoresOfTraining) {
   Workplace w;
   std::string text;
@@ -250,7 +269,7 @@ TEST(DataBuild, BuildsTheStoresOfTraining) {
   Finished f = w.lamina(with({"data", "build"}, sets));
   EXPECT_EQ(f.code, 0) << f.err;
   EXPECT_THAT(f.out, ContainsRegex("tokens/[0-9a-f]{32}: [0-9,]+ tokens of 40,000 documents, made "
-                                   "now\n.* MB/s, .* MB per second of a core\n"));
+                                   "now\n.* MiB in .*: .*B per second, .*B per second and core\n"));
   f = w.lamina(with(with({"data", "build"}, sets), {"--json"}));
   EXPECT_THAT(f.out, HasSubstr("\"made\": false"));
   EXPECT_EQ(stores(w, "tokens").size(), 1u);

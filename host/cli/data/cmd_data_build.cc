@@ -25,6 +25,7 @@ struct Built {
   double seconds = 0, cpu_seconds = 0;
   std::uint64_t num_bytes = 0;  // tokenized by this command
   int num_threads = 1;
+  bool is_pairs = false;  // of answers, each a document
 
   double bytes_per_second() const { return static_cast<double>(num_bytes) / seconds; }
   // Reading, hashing and writing included. CPU time, so other programs do not count.
@@ -50,19 +51,21 @@ std::uint64_t bytes_of(const data::StoredTokens& store) {
 std::string as_text(const Built& built) {
   std::string out;
   for (const data::StoredTokens& store : built.stores) {
-    out += fmt::format("{}: {} tokens of {}, {}\n", store.path,
-                       thousands_text(static_cast<std::int64_t>(store.view.tokens.size())),
-                       number_of(static_cast<std::int64_t>(store.view.num_documents()), "document"),
-                       store.was_made ? "made now" : "already built");
+    const auto documents = static_cast<std::int64_t>(store.view.num_documents());
+    out += fmt::format(
+        "{}: {} of {}, {}\n", store.path,
+        number_of(static_cast<std::int64_t>(store.view.tokens.size()), "token"),
+        built.is_pairs ? number_of(documents / 2, "pair") : number_of(documents, "document"),
+        store.was_made ? "made now" : "already built");
     for (const data::TokenSource& source : store.sources)
       for (const data::BadRecord& record : source.bad_records)
         out += fmt::format("skipped {}: {}\n", record.where, record.what);
   }
   if (built.num_bytes > 0)
     out +=
-        fmt::format("{} in {}: {:.1f} MB/s, {:.1f} MB per second of a core\n",
+        fmt::format("{} in {}: {} per second, {} per second and core\n",
                     bytes_text(static_cast<double>(built.num_bytes)), duration_text(built.seconds),
-                    built.bytes_per_second() / 1e6, built.bytes_per_cpu_second() / 1e6);
+                    bytes_text(built.bytes_per_second()), bytes_text(built.bytes_per_cpu_second()));
   return out;
 }
 
@@ -92,7 +95,7 @@ int run_build(const Arguments& a, const Device& device) {
   device.use_threads(a.globals.threads ? a.globals.threads : c.run.threads);
   const config::DataSection section = model::data_section(c);
   const auto tokenizer = data::load_tokenizer(section);
-  Built built{.num_threads = device.num_threads()};
+  Built built{.num_threads = device.num_threads(), .is_pairs = c.data.form == "preference"};
   const Stopwatch watch;
   const double cpu_before = cpu_seconds();
   try {

@@ -51,7 +51,7 @@ int run_show(const Arguments& a, const Device& device) {
   data::Batch batch;
   rows.read({}, a.integer("skip"), num_shown(a, rows), batch);
   if (a.flag("json")) {
-    print(rows_json(*tokenizer, batch, rows));
+    print(rows_json(*tokenizer, batch, rows, all.form));
     return 0;
   }
   for (const std::string& line : data_lines(all)) log::info("{}", line);
@@ -62,7 +62,7 @@ int run_show(const Arguments& a, const Device& device) {
     print(fmt::format("row {}: {} tokens, {} in the loss, {} of padding\n",
                       a.integer("skip") + static_cast<std::int64_t>(n),
                       std::ssize(row.tokens) - padding, row.num_labels(), padding));
-    print_bytes(row_text(*tokenizer, row, color) + "\n\n");
+    print_bytes(row_text(*tokenizer, row, all.form, color) + "\n\n");
   }
   return 0;
 }
@@ -76,7 +76,8 @@ Command data_show_command() {
               "Learned tokens are green, the rest dim; without colour they are between "
               "{+ and +}. Segments do not see each other. Tokens without a text are shown "
               "as <id>. With --json: token ids, labels (-100 is not learned), segments, positions "
-              "and the text of each token.",
+              "and the text of each token; with data.form = \"preference\" also \"answers\", which "
+              "says for each segment if it is the chosen or the rejected answer.",
           .options = {integer_option("rows", 'n', 3, "Rows to print.", 1, 1 << 20),
                       integer_option("skip", 0, 0, "Rows to skip, in training order.", 0),
                       {.key = {.name = "validation",

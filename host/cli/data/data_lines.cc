@@ -17,7 +17,13 @@ std::string number_of(std::uint64_t count, std::string_view what) {
   return cli::number_of(static_cast<std::int64_t>(count), what);
 }
 
-std::string source_line(const std::string& name, const data::TokenSource& s) {
+// "2 pairs" for four documents with preferences.
+std::string documents_text(std::uint64_t count, data::DataForm form) {
+  return form == data::DataForm::preference ? number_of(count / 2, "pair")
+                                            : number_of(count, "document");
+}
+
+std::string source_line(const std::string& name, const data::TokenSource& s, data::DataForm form) {
   const std::string empty =
       s.counts.num_empty_documents == 0
           ? ""
@@ -31,16 +37,16 @@ std::string source_line(const std::string& name, const data::TokenSource& s) {
       s.num_bad_records == 0 ? "" : ", " + number_of(s.num_bad_records, "bad record") + " skipped";
   return fmt::format("{}: {}, {}, {}{}, {}{}{}", name, number_of(s.num_files, "file"),
                      bytes_text(static_cast<double>(s.counts.num_bytes)),
-                     number_of(s.counts.num_documents, "document"), empty,
+                     documents_text(s.counts.num_documents, form), empty,
                      number_of(s.num_tokens, "token"), unlearned, bad);
 }
 
 void add_sources(std::span<const data::TokenSource> sources, std::string_view before,
-                 std::vector<std::string>& lines) {
+                 data::DataForm form, std::vector<std::string>& lines) {
   // One more source takes no more lines than a line for the rest.
   const std::size_t shown = sources.size() <= kMaxSources + 1 ? sources.size() : kMaxSources;
   for (const data::TokenSource& source : sources.first(shown)) {
-    lines.push_back(source_line(std::string(before) + printable(source.name), source));
+    lines.push_back(source_line(std::string(before) + printable(source.name), source, form));
     for (const data::BadRecord& record : source.bad_records)
       lines.push_back(fmt::format("skipped {}: {}", record.where, record.what));
   }
@@ -52,7 +58,8 @@ void add_sources(std::span<const data::TokenSource> sources, std::string_view be
     rest.num_bad_records += source.num_bad_records;
     rest.counts += source.counts;
   }
-  lines.push_back(source_line(fmt::format("{}{} more", before, sources.size() - shown), rest));
+  lines.push_back(
+      source_line(fmt::format("{}{} more", before, sources.size() - shown), rest, form));
 }
 
 }  // namespace
@@ -63,22 +70,25 @@ std::vector<std::string> data_lines(const data::RunData& data) {
       number_of(data.train.num_rows(), "row"), data.train.tokens_per_row(),
       data.validation.empty() ? "no rows" : number_of(data.validation.front().num_rows(), "row"))};
   const data::DatasetCounts& counts = data.counts;
+  const bool is_pairs = data.form == data::DataForm::preference;
   if (counts.num_cut_documents > 0)
-    lines.push_back(fmt::format("{} longer than a row: {} skipped",
-                                number_of(counts.num_cut_documents, "document"),
-                                number_of(counts.num_cut_tokens, "token")));
+    lines.push_back(fmt::format(
+        "{} longer than {}: {} skipped",
+        number_of(counts.num_cut_documents, is_pairs ? "answer" : "document"),
+        is_pairs ? "their share of a row" : "a row", number_of(counts.num_cut_tokens, "token")));
   if (counts.num_unlearned_rows > 0)
     lines.push_back(fmt::format("{} skipped: no token follows another in its document",
                                 number_of(counts.num_unlearned_rows, "row")));
   if (counts.num_unlearned_documents > 0)
-    lines.push_back(fmt::format("{} skipped: no trainable token fits in a row",
-                                number_of(counts.num_unlearned_documents, "document")));
-  add_sources(data.train_sources, "", lines);
+    lines.push_back(
+        fmt::format("{} skipped: {}", documents_text(counts.num_unlearned_documents, data.form),
+                    is_pairs ? "too long for a row" : "no trainable token fits in a row"));
+  add_sources(data.train_sources, "", data.form, lines);
   for (std::size_t i = 0; i < data.mixture.size(); ++i)
     lines.push_back(fmt::format("{}: {:.1f}% of the rows, an epoch is {}",
                                 printable(data.train_sources[i].name), 100 * data.mixture[i].first,
                                 number_of(data.mixture[i].second, "row")));
-  add_sources(data.validation_sources, "validation, ", lines);
+  add_sources(data.validation_sources, "validation, ", data.form, lines);
   for (const std::string& store : data.stores) lines.push_back(fmt::format("tokens in {}", store));
   return lines;
 }

@@ -31,13 +31,23 @@ DataRow row_of(const data::Batch& batch, std::size_t n) {
   return {part(batch.tokens), part(batch.labels), part(batch.segment_ids), part(batch.positions)};
 }
 
-std::string row_text(const text::Tokenizer& tokenizer, const DataRow& row, bool color) {
+std::string_view answer_kind(data::DataForm form, std::int32_t segment) {
+  // The two answers of a pair follow each other, and a row has whole pairs.
+  if (form != data::DataForm::preference) return "";
+  return segment % 2 == 1 ? "chosen" : "rejected";
+}
+
+std::string row_text(const text::Tokenizer& tokenizer, const DataRow& row, data::DataForm form,
+                     bool color) {
   const std::string_view begin[] = {color ? "\033[2m" : "", color ? "\033[32m" : "{+"};
   const std::string_view end[] = {color ? "\033[0m" : "", color ? "\033[0m" : "+}"};
   std::string out;
   for (std::size_t i = 0; i < row.tokens.size() && row.segments[i] != 0;) {
-    if (row.positions[i] == 0)
-      out += fmt::format("{}segment {}:\n", i == 0 ? "" : "\n", row.segments[i]);
+    if (row.positions[i] == 0) {
+      const std::string_view kind = answer_kind(form, row.segments[i]);
+      out += fmt::format("{}segment {}{}{}:\n", i == 0 ? "" : "\n", row.segments[i],
+                         kind.empty() ? "" : ", ", kind);
+    }
     const bool learned = row.is_learned(i);
     const std::size_t first = i;
     std::string part;
@@ -51,7 +61,7 @@ std::string row_text(const text::Tokenizer& tokenizer, const DataRow& row, bool 
 }
 
 std::string rows_json(const text::Tokenizer& tokenizer, const data::Batch& batch,
-                      const data::Dataset& rows) {
+                      const data::Dataset& rows, data::DataForm form) {
   JsonWriter json;
   json.begin_object().key("num_rows").value(rows.num_rows()).key("num_labels");
   json.value(rows.num_labels()).key("rows").begin_array();
@@ -62,6 +72,13 @@ std::string rows_json(const text::Tokenizer& tokenizer, const data::Batch& batch
     add_numbers(json, "labels", row.labels);
     add_numbers(json, "segments", row.segments);
     add_numbers(json, "positions", row.positions);
+    if (form == data::DataForm::preference) {
+      json.key("answers").begin_array();
+      const std::int32_t last = row.segments.empty() ? 0 : std::ranges::max(row.segments);
+      for (std::int32_t segment = 1; segment <= last; ++segment)
+        json.value(answer_kind(form, segment));
+      json.end_array();
+    }
     json.key("pieces").begin_array();
     for (std::size_t i = 0; i < row.tokens.size(); ++i)
       json.value(row.segments[i] == 0 ? std::string() : text_of(tokenizer, row.tokens[i]));

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "data/dataset.h"
+#include "data/reading.h"
 #include "text/tokenizer.h"
 
 namespace lamina::cli {
@@ -28,11 +30,15 @@ struct DataRow {
 // The n-th row, borrowed from the batch.
 DataRow row_of(const data::Batch& batch, std::size_t n);
 
+// The kind of an answer in rows of preferences, "chosen" or "rejected"; "" for other forms.
+std::string_view answer_kind(data::DataForm form, std::int32_t segment);
+
 // Text of the segments of a row, learned tokens green and the rest dim; without colour,
 // {+learned+}.
-std::string row_text(const text::Tokenizer& tokenizer, const DataRow& row, bool color);
+std::string row_text(const text::Tokenizer& tokenizer, const DataRow& row, data::DataForm form,
+                     bool color);
 // JSON of all rows of a batch.
 std::string rows_json(const text::Tokenizer& tokenizer, const data::Batch& batch,
-                      const data::Dataset& rows);
+                      const data::Dataset& rows, data::DataForm form);
 
 }  // namespace lamina::cli
