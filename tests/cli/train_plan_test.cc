@@ -22,6 +22,7 @@ using lamina::testing::Finished;
 using lamina::testing::TempDir;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct Planned {
   explicit Planned(const std::vector<std::string>& sets = {}) {
@@ -156,6 +157,45 @@ TEST(TrainPlan, DryRunPrintsAndWritesNothing) {
   const Finished profile = lamina_program({"train", run, "--dry-run", "--profile", "steps=1:2"});
   EXPECT_EQ(profile.code, 2);
   EXPECT_THAT(profile.err, HasSubstr("--profile: cannot be combined with --dry-run or --fit"));
+}
+
+TEST(TrainPlan, ADryRunRefusesDataThatTheRunWouldRefuse) {
+  const TempDir folder;
+  const std::string run = folder.write("run.toml", tiny_run_file(folder / "out"));
+  const std::string empty = folder.write("empty.txt", " \n"), few = folder.write("few.txt", "ten");
+  for (const bool dry : {true, false}) {
+    const auto error_of = [&](std::vector<std::string> more) {
+      std::vector<std::string> words = {"train", run, "--set", "data.validation_fraction=0"};
+      if (dry) words.push_back("--dry-run");
+      words.insert(words.end(), more.begin(), more.end());
+      const Finished f = lamina_program(words);
+      EXPECT_NE(f.code, 0);
+      EXPECT_EQ(f.out, "");
+      return f.err;
+    };
+    EXPECT_THAT(error_of({"--set", "data.train=" + empty}),
+                HasSubstr("empty.txt: the file contains no text"));
+    EXPECT_THAT(error_of({"--set", "data.train=" + few}),
+                HasSubstr("few.txt: the training text has 5 tokens in total; one row needs 33"));
+    EXPECT_THAT(error_of({"--set", "model.vocab_size=200"}),
+                HasSubstr("model.vocab_size: is 200; the tokenizer has 258 ids"));
+  }
+  EXPECT_FALSE(fs::exists(folder / "out"));
+}
+
+TEST(TrainPlan, ADryRunWarnsAsTheRunDoes) {
+  const TempDir folder;
+  const std::string run = folder.write("run.toml", tiny_run_file("/proc/none"));
+  const Finished f = lamina_program({"train", run, "--dry-run", "--set", "schedule.warmup_steps=10",
+                                     "--set", "lora.rank=2", "--set", "train.steps=80000"});
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(f.err, HasSubstr("/proc/none: 0 B are free for checkpoints, which need up to "));
+  EXPECT_THAT(f.err, HasSubstr("'lora.rank' is 2, and 'train.from' is missing"));
+  EXPECT_THAT(f.err, Not(HasSubstr("'schedule.warmup_steps'")));
+  EXPECT_THAT(f.out, ContainsRegex("tokens, read [0-9]+0 times\n"));
+  const Finished warmup =
+      lamina_program({"train", run, "--dry-run", "--set", "schedule.warmup_steps=10"});
+  EXPECT_THAT(warmup.err, HasSubstr("'schedule.warmup_steps' is 10, more than 'train.steps' = 4"));
 }
 
 // Checkpoints are synchronous: the copy of an asynchronous one is an upper bound that is rarely

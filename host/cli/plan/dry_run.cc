@@ -11,6 +11,7 @@
 #include "cli/shell/text.h"
 #include "cli/shell/units.h"
 #include "core/json_writer.h"
+#include "core/log.h"
 
 namespace lamina::cli {
 namespace {
@@ -49,6 +50,13 @@ std::string memory_text(const DryRun& found, DType compute) {
                            bytes(found.available_host_bytes));
 }
 
+// Two digits: "0.31", "1.3", "310", "12,000".
+std::string times_text(double times) {
+  if (times < 99.5) return fmt::format("{:.2g}", times);
+  const double unit = std::pow(10, std::floor(std::log10(times)) - 1);
+  return thousands_text(std::llround(std::round(times / unit) * unit));
+}
+
 // Returns eg "data    3 files, 12.4 MiB: about 3.10M tokens, read 1.3 times; 5.92 MiB in
 // build/tokens, mapped".
 std::string data_text(const data::DataEstimate& data, const config::RunConfig& run) {
@@ -61,8 +69,8 @@ std::string data_text(const data::DataEstimate& data, const config::RunConfig& r
     const double held_out = run.data.validation.empty() ? run.data.validation_fraction : 0;
     const auto read = static_cast<double>(run.train.steps * run.train.batch_size) *
                       static_cast<double>(run.data.sequence_length);
-    out += fmt::format(", read {:.2g} times",
-                       read / (static_cast<double>(data.num_tokens) * (1 - held_out)));
+    out += fmt::format(", read {} times",
+                       times_text(read / (static_cast<double>(data.num_tokens) * (1 - held_out))));
   }
   if (data.stored_bytes > 0)
     out += fmt::format("; {} in {}, mapped", bytes(data.stored_bytes), run.data.store);
@@ -78,13 +86,26 @@ std::optional<std::uint64_t> free_bytes(fs::path path) {
   return ec ? std::nullopt : std::optional<std::uint64_t>(space.available);
 }
 
+std::uint64_t disk_bytes(const DryRun& found) {
+  return static_cast<std::uint64_t>(found.plan.checkpoint_bytes) *
+         static_cast<std::uint64_t>(found.plan.num_checkpoints);
+}
+
 }  // namespace
+
+void warn_of_disk(const DryRun& found, const config::RunConfig& run) {
+  const auto free = free_bytes(run.run.out);
+  if (!free || *free >= disk_bytes(found)) return;
+  log::warning(
+      "{}: {} are free for checkpoints, which need up to {}; free space, choose another run.out, "
+      "or keep fewer with checkpoint.keep",
+      run.run.out, bytes(*free), bytes(disk_bytes(found)));
+}
 
 std::string dry_run_text(const DryRun& found, const decoder::Model& model,
                          const config::RunConfig& run) {
   const std::int64_t tokens = run.train.batch_size * run.data.sequence_length;
   const auto checkpoint = static_cast<std::uint64_t>(found.plan.checkpoint_bytes);
-  const auto num_checkpoints = static_cast<std::uint64_t>(found.plan.num_checkpoints);
   std::string out = fmt::format(
       "model   {}: {} parameters\nrun     {} of {} tokens ({} x {} rows of {}), {} in all; "
       "{}, remat {}\n",
@@ -96,7 +117,7 @@ std::string dry_run_text(const DryRun& found, const decoder::Model& model,
   const auto free = free_bytes(run.run.out);
   return out + data_text(found.data, run) + memory_text(found, run.train.dtype) +
          fmt::format("disk    {} per checkpoint, at most {} at once: {}{} in {}\n",
-                     bytes(checkpoint), num_checkpoints, bytes(checkpoint * num_checkpoints),
+                     bytes(checkpoint), found.plan.num_checkpoints, bytes(disk_bytes(found)),
                      free ? fmt::format(" of {} free", bytes(*free)) : "", run.run.out) +
          "nothing was written\n";
 }

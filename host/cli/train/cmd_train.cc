@@ -12,6 +12,7 @@
 #include "cli/shell/signals.h"
 #include "cli/shell/version.h"
 #include "cli/shell/weight_choice.h"
+#include "cli/train/run_warnings.h"
 #include "cli/train/train_plan.h"
 #include "cli/train/training_display.h"
 #include "config/listing.h"
@@ -41,24 +42,6 @@ int stopped_early(const Arguments& arguments, const std::string& run) {
   return static_cast<int>(ExitCode::resumable);
 }
 
-// A vocabulary for words is a sign that the model's tokenizer was forgotten.
-void warn_of_unset_tokenizer(const decoder::Model& model, const config::RunConfig& c) {
-  constexpr std::int64_t kFewIds = 4096;
-  const config::Entry* entry = c.values.find("data.tokenizer");
-  if (c.data.tokenizer != "byte" || model.vocab_size() < kFewIds || !entry ||
-      entry->origin.kind != config::Origin::Kind::preset)
-    return;
-  if (c.data.form == "tokens")
-    log::warning(
-        "'data.tokenizer' is not set: text of the model is written as bytes; set it to the "
-        "directory of the tokenizer that produced the ids, or to \"byte\"");
-  else
-    log::warning(
-        "'data.tokenizer' is not set: text is read as bytes, with 258 of the model's {} ids; set "
-        "it to a directory with a tokenizer, or to \"byte\"",
-        model.vocab_size());
-}
-
 // Called after every check that could refuse this run: changes the run directory.
 void begin(train::Run& run, const decoder::Model& model, const config::RunConfig& c) {
   run.check_directory();
@@ -66,17 +49,7 @@ void begin(train::Run& run, const decoder::Model& model, const config::RunConfig
   log::info("{}, plugin {} {}", version_line(), model.family().plugin().id,
             model.family().plugin().version);
   if (!run.lock().problem().empty()) log::warning("{}", run.lock().problem());
-  if (c.schedule.warmup_steps > c.train.steps)  // intended when few steps are tried
-    log::warning(
-        "{}: 'schedule.warmup_steps' is {}, more than 'train.steps' = {}: the learning rate never "
-        "reaches its peak",
-        c.values.where("schedule.warmup_steps"), c.schedule.warmup_steps, c.train.steps);
-  if (c.lora.rank > 0 && c.train.from.empty())
-    log::warning(
-        "{}: 'lora.rank' is {}, and 'train.from' is missing: the adapter is trained on random "
-        "weights, which stay as they are",
-        c.values.where("lora.rank"), c.lora.rank);
-  warn_of_unset_tokenizer(model, c);
+  warn_of_settings(model, c);
   for (const std::string& change : run.resumption().changes()) log::info("{}", change);
   for (const std::string& warning : run.resumption().set_aside()) log::warning("{}", warning);
   run.start();

@@ -10,6 +10,7 @@
 #include "cli/shell/plugins.h"
 #include "cli/shell/text.h"
 #include "cli/shell/units.h"
+#include "cli/train/run_warnings.h"
 #include "core/error.h"
 #include "core/json_writer.h"
 #include "data/load.h"
@@ -17,6 +18,8 @@
 #include "inspect/plan/train_plan.h"
 #include "model/teacher.h"
 #include "model/training.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/loop/loop.h"
 #include "train/loop/resumption.h"
 #include "train/loop/run.h"
 
@@ -91,6 +94,17 @@ std::string show_fit(const Arguments& a, const decoder::Model& model, const conf
                         : fit_text(*found.fit, run, available, devices.size());
 }
 
+// Throws the errors that the run would, for data so small that an estimate reads all of them.
+void check_data_of_run(const config::RunConfig& run, config::DataSection section,
+                       const text::Tokenizer& tokenizer, const decoder::Model& model,
+                       const std::string& checkpoint) {
+  section.store = "none";  // nothing is written
+  const data::RunData data = train::with_data_places(
+      run, [&] { return data::load_data(section, run.run.seed, tokenizer, model.vocab_size()); });
+  if (!checkpoint.empty())
+    train::check_data(checkpoint, train::read_progress(checkpoint), data.fingerprint);
+}
+
 }  // namespace
 
 int show_train_plan(const Arguments& a, const config::RunConfig& run,
@@ -114,6 +128,7 @@ int show_train_plan(const Arguments& a, const config::RunConfig& run,
   for (const Device* other : devices) available = std::min(available, other->available_memory());
   const config::DataSection section = model::data_section(run, checkpoint);
   const auto tokenizer = data::load_tokenizer(section);
+  train::check_vocabulary(*tokenizer, *model, run);
   const auto estimated = [&] {
     return train::with_data_places(
         run, [&] { return data::estimate_data(section, *tokenizer, model->vocab_size()); });
@@ -131,6 +146,9 @@ int show_train_plan(const Arguments& a, const config::RunConfig& run,
   found.available_host_bytes = available_host_memory();
   found.num_devices = devices.size();
   found.data = estimated();
+  if (found.data.is_whole) check_data_of_run(run, section, *tokenizer, *model, checkpoint);
+  warn_of_settings(*model, run);
+  warn_of_disk(found, run);
   print(a.flag("json") ? dry_run_json(found) : dry_run_text(found, *model, run));
   return 0;
 }

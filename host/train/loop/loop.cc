@@ -139,13 +139,18 @@ std::size_t Loop::checkpoint_copy_bytes() const {
                             kept_average(options_.train));
 }
 
+void check_data(const std::string& checkpoint, const Progress& then,
+                const std::string& fingerprint) {
+  if (then.data_fingerprint == fingerprint) return;
+  throw UserError(ExitCode::data,
+                  {checkpoint,
+                   "was made with other data than data.train and data.validation give now",
+                   {"restore the files, or start a new run with another run.out"}});
+}
+
 void Loop::resume(const std::string& checkpoint) {
   Progress loaded = load_checkpoint(checkpoint, inputs_.model, state_, inputs_.workers);
-  if (loaded.data_fingerprint != inputs_.data_fingerprint)
-    throw UserError(ExitCode::data,
-                    {checkpoint,
-                     "was made with other data than data.train and data.validation give now",
-                     {"restore the files, or start a new run with another run.out"}});
+  check_data(checkpoint, loaded, inputs_.data_fingerprint);
   read_reference(checkpoint);
   progress_ = loaded;
   saver_.loaded(loaded);

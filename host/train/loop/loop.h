@@ -92,6 +92,10 @@ struct LoopInputs {
   CommunicatorGroup* group = nullptr;  // of several devices, LoopOptions::num_ranks; null: one
 };
 
+// Throws UserError (exit 5) if a checkpoint with this progress was made with other data.
+void check_data(const std::string& checkpoint, const Progress& then,
+                const std::string& fingerprint);
+
 struct LoopResult {
   Progress progress;
   bool stopped = false;  // asked to stop before the last step; a checkpoint was written

@@ -37,21 +37,6 @@ std::string model_file(const decoder::Model& model) {
   return config::to_toml(entries);
 }
 
-void check_vocabulary(const text::Tokenizer& tokenizer, const decoder::Model& model,
-                      const config::RunConfig& run) {
-  if (tokenizer.vocab_size() <= model.vocab_size()) return;
-  throw UserError(
-      ExitCode::usage,
-      {"model.vocab_size",
-       fmt::format("is {}; the tokenizer has {} ids", model.vocab_size(), tokenizer.vocab_size()),
-       {model.config().describe("vocab_size"),
-        run.train.from.empty()
-            ? "raise it to at least that"
-            : fmt::format("raise it to at least that, and name the new rows: train.fresh = "
-                          "[\"embed.weight\"{}]",
-                          model.parameters().find("head.weight") < 0 ? "" : ", \"head.weight\"")}});
-}
-
 std::shared_ptr<const Task> task_of(const config::RunConfig& run) {
   if (run.data.form == "preference") return preference_task(run.preference);
   if (!run.distillation.teacher.empty())
@@ -117,6 +102,21 @@ void share_among(config::RunConfig& run, int num_ranks) {
 void set_learning(decoder::Model& model, const config::RunConfig& run) {
   const LoopOptions options = loop_options(run);
   set_learning(model, options.optimizer, options.step().shape, options.place, *options.task);
+}
+
+void check_vocabulary(const text::Tokenizer& tokenizer, const decoder::Model& model,
+                      const config::RunConfig& run) {
+  if (tokenizer.vocab_size() <= model.vocab_size()) return;
+  throw UserError(
+      ExitCode::usage,
+      {"model.vocab_size",
+       fmt::format("is {}; the tokenizer has {} ids", model.vocab_size(), tokenizer.vocab_size()),
+       {model.config().describe("vocab_size"),
+        run.train.from.empty()
+            ? "raise it to at least that"
+            : fmt::format("raise it to at least that, and name the new rows: train.fresh = "
+                          "[\"embed.weight\"{}]",
+                          model.parameters().find("head.weight") < 0 ? "" : ", \"head.weight\"")}});
 }
 
 void check_resume(const config::RunConfig& run, const decoder::Model& model,

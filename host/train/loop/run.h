@@ -55,6 +55,10 @@ void set_learning(decoder::Model& model, const config::RunConfig& run);
 void check_resume(const config::RunConfig& run, const decoder::Model& model,
                   const std::string& resume);
 
+// Throws UserError (exit 2) if the tokenizer has more ids than the model has rows.
+void check_vocabulary(const text::Tokenizer& tokenizer, const decoder::Model& model,
+                      const config::RunConfig& run);
+
 // Contents of train.from, or of the checkpoint that a run resumes.
 struct Inherited {
   std::unique_ptr<StartWeights> weights;  // null if it resumes a checkpoint

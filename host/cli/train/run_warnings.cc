@@ -1,0 +1,42 @@
+#include "cli/train/run_warnings.h"
+
+#include "core/log.h"
+
+namespace lamina::cli {
+namespace {
+
+// A vocabulary for words is a sign that the model's tokenizer was forgotten.
+void warn_of_unset_tokenizer(const decoder::Model& model, const config::RunConfig& c) {
+  constexpr std::int64_t kFewIds = 4096;
+  const config::Entry* entry = c.values.find("data.tokenizer");
+  if (c.data.tokenizer != "byte" || model.vocab_size() < kFewIds || !entry ||
+      entry->origin.kind != config::Origin::Kind::preset)
+    return;
+  if (c.data.form == "tokens")
+    log::warning(
+        "'data.tokenizer' is not set: text of the model is written as bytes; set it to the "
+        "directory of the tokenizer that produced the ids, or to \"byte\"");
+  else
+    log::warning(
+        "'data.tokenizer' is not set: text is read as bytes, with 258 of the model's {} ids; set "
+        "it to a directory with a tokenizer, or to \"byte\"",
+        model.vocab_size());
+}
+
+}  // namespace
+
+void warn_of_settings(const decoder::Model& model, const config::RunConfig& c) {
+  if (c.schedule.warmup_steps > c.train.steps)  // intended when few steps are tried
+    log::warning(
+        "{}: 'schedule.warmup_steps' is {}, more than 'train.steps' = {}: the learning rate never "
+        "reaches its peak",
+        c.values.where("schedule.warmup_steps"), c.schedule.warmup_steps, c.train.steps);
+  if (c.lora.rank > 0 && c.train.from.empty())
+    log::warning(
+        "{}: 'lora.rank' is {}, and 'train.from' is missing: the adapter is trained on random "
+        "weights, which stay as they are",
+        c.values.where("lora.rank"), c.lora.rank);
+  warn_of_unset_tokenizer(model, c);
+}
+
+}  // namespace lamina::cli
