@@ -5,12 +5,14 @@
 #include <memory>
 
 #include "core/error.h"
+#include "core/log.h"
 #include "io/directory_commit.h"
 #include "io/hf_directory.h"
 #include "io/stored_weight.h"
 #include "model/export.h"
 #include "model/new_directory.h"
 #include "model/open.h"
+#include "train/loop/run_directory.h"
 #include "weights/check/difference.h"
 #include "weights/publish/published_form.h"
 #include "weights/weights.h"
@@ -84,6 +86,26 @@ void check_tensors(const io::WeightFiles& first, const io::WeightFiles& other) {
     if (!first.contains(name)) fail(name, fmt::format("is missing in {}", first.path()));
 }
 
+// Warns about models that are probably in a list by mistake, such as the list of a glob.
+void warn_of_inputs(std::span<const std::string> paths, const std::vector<Input>& inputs) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const fs::path directory = fs::weakly_canonical(inputs[i].opened.directory);
+    if (train::is_set_aside(directory.string()))
+      log::warning(
+          "{}: training set this checkpoint aside and does not use it; remove it, unless you want "
+          "it in the mean",
+          paths[i]);
+    for (std::size_t before = 0; before < i; ++before)
+      if (fs::weakly_canonical(inputs[before].opened.directory) == directory) {
+        log::warning(
+            "{}: is the same model as {}, and counts once more; remove one, unless you want "
+            "that weight",
+            paths[i], paths[before]);
+        break;
+      }
+  }
+}
+
 // Computes the means of tensors, one at a time. REQUIRES: check_tensors() of all.
 class Averager {
  public:
@@ -121,11 +143,12 @@ class Averager {
 
 weights::Exported average_models(std::span<const std::string> paths, const std::string& to,
                                  const registry::Catalog& plugins) {
-  check_new_directory(to);
+  check_new_directory(to, paths);
   std::vector<Input> inputs;
   for (const std::string& path : paths) inputs.push_back(open_input(path, plugins));
   const io::WeightFiles& first = *inputs[0].files;
   for (const Input& input : inputs) check_tensors(first, *input.files);
+  warn_of_inputs(paths, inputs);
 
   weights::Exported out;
   std::vector<io::TensorSpec> specs;

@@ -69,7 +69,7 @@ weights::Exported export_checked(const decoder::Model& model, const std::string&
 ExportedModel export_model(const std::string& path, const std::string& to,
                            const weights::ExportOptions& options, const registry::Catalog& plugins,
                            const Backend& backend) {
-  check_new_directory(to);
+  check_new_directory(to, {&path, 1});
   OpenedModel opened = open(path, plugins);
   if (opened.directory.empty())
     throw UserError(ExitCode::checkpoint, {path,

@@ -57,7 +57,9 @@ DType main_dtype(const io::WeightFiles& files, const weights::TensorMap& map) {
 weights::Exported merge_to_hf(const std::string& path, const WeightChoice& choice,
                               const std::string& to, std::optional<DType> dtype,
                               const registry::Catalog& plugins, const Backend& backend) {
-  check_new_directory(to);
+  std::vector<std::string> sources = {path};
+  if (!choice.adapter.empty()) sources.push_back(choice.adapter);
+  check_new_directory(to, sources);
   const OpenedModel adapted = open_weights(path, plugins, choice);
   if (!adapted.model->adapter())
     throw UserError(ExitCode::usage,

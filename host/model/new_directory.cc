@@ -2,13 +2,39 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
+
 #include "core/error.h"
+#include "model/place.h"
 #include "train/loop/file_owner.h"
 #include "weights/publish/hf_export.h"
 
 namespace lamina::model {
 
-void check_new_directory(const std::string& to) {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A run directory has no weights of its own, so it may contain an export.
+bool has_model(const fs::path& directory) {
+  std::error_code ignored;
+  return fs::exists(directory / "config.json", ignored) ||
+         fs::exists(directory / "model.toml", ignored) || is_adapter(directory.string());
+}
+
+bool is_inside(const std::string& to, const std::string& directory) {
+  std::error_code error;
+  const fs::path outer = fs::canonical(directory, error);
+  if (error) return false;
+  const fs::path inner = fs::weakly_canonical(fs::absolute(to, error), error);
+  if (error) return false;
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
+}  // namespace
+
+void check_new_directory(const std::string& to, std::span<const std::string> sources) {
   weights::require_absent(to);
   for (const char* ending : {".gguf", ".safetensors"})
     if (to.ends_with(ending))
@@ -23,6 +49,13 @@ void check_new_directory(const std::string& to) {
     throw UserError(ExitCode::usage, {"--to",
                                       fmt::format("'{}' {}", to, train::inside_in_words(*owner)),
                                       {"choose a directory outside its checkpoints"}});
+  for (const std::string& source : sources)
+    if (fs::is_directory(source) && has_model(source) && is_inside(to, source))
+      throw UserError(
+          ExitCode::usage,
+          {"--to",
+           fmt::format("'{}' is inside {}, the directory of a model that is read", to, source),
+           {"choose a directory outside of it"}});
 }
 
 }  // namespace lamina::model

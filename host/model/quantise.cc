@@ -31,7 +31,7 @@ void check_is_plain(const std::string& path, const decoder::Model& model,
 ExportedModel quantise_to_hf(const std::string& path, const std::string& to,
                              const weights::Quantisation& what, weights::ExportOptions options,
                              const registry::Catalog& plugins, const QuantiseMethod& method) {
-  check_new_directory(to);
+  check_new_directory(to, {&path, 1});
   OpenedModel opened = open_weights(path, plugins);
   if (opened.model->adapter())
     throw UserError(ExitCode::usage,

@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 using lamina::testing::Finished;
 using lamina::testing::TempDir;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string checkpoint(int step) {
   return fmt::format("{}/checkpoints/step-{:08}", trained_run(), step);
@@ -119,6 +120,24 @@ TEST(CkptDiff, NamesMissingAndChangedTensorsAndNaNs) {
   EXPECT_THAT(f.out, HasSubstr("optimizer: only in A, not compared"));
 }
 
+TEST(CkptDiff, NamesOfDifferentKindsAreOneNote) {
+  const TempDir folder;
+  const std::string model = folder / "hf";
+  ASSERT_EQ(ckpt({"export", trained_run(), "--to", model}).code, 0);
+  const Finished f = ckpt({"diff", model, trained_run()});
+  EXPECT_EQ(f.code, 3) << f.err;
+  EXPECT_THAT(f.out, HasSubstr("model: 0 identical, 42 not\n"
+                               "  no name is in both: A has published names, and B the names of "
+                               "lamina\n"
+                               "  `lamina ckpt export " +
+                               trained_run() +
+                               " --to DIR` writes B under published names, to compare DIR\n"));
+  EXPECT_THAT(f.out, Not(HasSubstr("only in A")));
+  const Finished other = ckpt({"diff", trained_run(), model});
+  EXPECT_THAT(other.out, HasSubstr("B has published names, and A the names of lamina\n"));
+  EXPECT_THAT(other.out, HasSubstr(" writes A under published names, to compare DIR\n"));
+}
+
 TEST(CkptDiff, ComparesATypeWithAnother) {
   const TempDir folder;
   ASSERT_EQ(ckpt({"export", trained_run(), "--to", folder / "f32"}).code, 0);
@@ -170,7 +189,19 @@ TEST(CkptAverage, IsTheMeanOfEachTensorAndLoads) {
   EXPECT_EQ(text.code, 0) << text.err;
   const Finished same = ckpt({"average", checkpoint(4), trained_run(), "--to", folder / "same"});
   EXPECT_EQ(same.code, 0) << same.err;
+  EXPECT_THAT(same.err, HasSubstr("warning: " + trained_run() + ": is the same model as " +
+                                  checkpoint(4) + ", and counts once more"));
   EXPECT_EQ(ckpt({"diff", checkpoint(4), folder / "same"}).code, 0);
+}
+
+TEST(CkptAverage, WarnsOfCheckpointsThatTrainingSetAside) {
+  const TempDir folder;
+  const std::string aside = folder / "step-00000004.set-aside";
+  fs::copy(checkpoint(4), aside);
+  const Finished f = ckpt({"average", checkpoint(2), aside, "--to", folder / "mean"});
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(f.err, HasSubstr("warning: " + aside + ": training set this checkpoint aside"));
+  EXPECT_THAT(f.err, Not(HasSubstr("is the same model as")));
 }
 
 TEST(CkptAverage, RefusesOtherTensorsAndLeavesNothing) {

@@ -214,7 +214,7 @@ TEST(CkptExport, NamesTheKeysThatOtherProgramsMiss) {
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("other programs ignore logit_scale of the object \"lamina\""));
   EXPECT_THAT(ckpt({"export", trained_run(), "--to", folder / "plain"}).err,
-              Not(HasSubstr("other programs")));
+              Not(HasSubstr("other programs ignore")));
 }
 
 TEST(Ckpt, GgufFilesAreReadAndNotWritten) {
@@ -250,6 +250,37 @@ TEST(CkptExport, DoesNotWriteOverADirectory) {
                             "  choose another name, or remove it first\n");
 }
 
+TEST(CkptExport, WritesNothingIntoTheModelThatItReads) {
+  const TempDir folder;
+  const std::string model = folder / "hf";
+  ASSERT_EQ(ckpt({"export", trained_run(), "--to", model}).code, 0);
+  const std::string inside = model + "/sub/q";
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"ckpt", "export", model},
+                                             {"ckpt", "average", trained_run(), model},
+                                             {"ckpt", "merge", model},
+                                             {"quantize", model, "--format", "int8"}}) {
+    std::vector<std::string> all = words;
+    all.insert(all.end(), {"--to", inside});
+    const Finished f = lamina_program(all);
+    EXPECT_EQ(f.code, 2);
+    EXPECT_THAT(f.err, HasSubstr("error: --to: '" + inside + "' is inside " + model +
+                                 ", the directory of a model that is read\n"
+                                 "  choose a directory outside of it\n"));
+  }
+  EXPECT_FALSE(fs::exists(model + "/sub"));
+  // A neighbour whose name begins in the same way.
+  EXPECT_EQ(ckpt({"export", model, "--to", model + "-2"}).code, 0);
+}
+
+TEST(CkptExport, SaysThatOtherProgramsLackTheByteTokenizer) {
+  const TempDir folder;
+  const Finished f = ckpt({"export", trained_run(), "--to", folder / "hf"});
+  EXPECT_EQ(f.code, 0);
+  EXPECT_THAT(f.err, HasSubstr("the model reads text as bytes, and other programs do not have this "
+                               "tokenizer"));
+}
+
 TEST(CkptExport, LeavesNothingBehindWhenWeightsAreDamaged) {
   const TempDir folder;
   const std::string copy = folder / "copy";
@@ -273,7 +304,7 @@ TEST(CkptExport, ADescriptionAloneHasNothingToExport) {
 // A model with learned initialisation is exported as the initialised model.
 TEST(CkptExport, FoldsLearntInitialisationIntoAnOrdinaryModel) {
   for (const char* general : {"false", "true"}) {
-    const TempDir folder;
+    const TempDir folder, outside;
     const std::string text = folder.write("model.toml", fmt::format(R"(family = "llama2lti"
 [model]
 vocab_size = 37
@@ -301,10 +332,10 @@ num_nextn_predict_layers = 1
       const int index = model.parameters().find(spec.name);
       return host_view<std::byte>(weights.pointers()[static_cast<std::size_t>(index)]);
     });
-    const std::string exported = folder / "hf";
+    const std::string exported = outside / "hf";
     const Finished result = ckpt({"export", folder.path(), "--to", exported});
     ASSERT_EQ(result.code, 0) << result.err;
-    for (const auto& entry : fs::directory_iterator(folder.path()))
+    for (const auto& entry : fs::directory_iterator(outside.path()))
       EXPECT_EQ(entry.path().string().find(".partial-"), std::string::npos) << entry.path();
 
     const decoder::Model plain = lamina::testing::open_model(fs::path(exported));

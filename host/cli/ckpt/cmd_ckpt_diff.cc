@@ -2,8 +2,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <filesystem>
+
 #include "cli/shell/command.h"
 #include "cli/shell/plugins.h"
+#include "cli/shell/shell_word.h"
 #include "cli/shell/text.h"
 #include "core/error.h"
 #include "core/json_writer.h"
@@ -103,6 +107,36 @@ void check_has_adapter(const std::string& path, const std::string& other) {
        {"`lamina ckpt merge` writes a model with the adapter, to compare with this one"}});
 }
 
+// Returns whether no tensor is in both, although both have some.
+bool share_no_name(const Differences& found) {
+  const auto lacks = [&](auto TensorDifference::*form) {
+    return std::ranges::any_of(found.tensors, [&](const auto& t) { return !(t.*form); });
+  };
+  return found.num_identical == 0 && lacks(&TensorDifference::a) && lacks(&TensorDifference::b) &&
+         std::ranges::all_of(found.tensors, [](const auto& t) { return !t.a || !t.b; });
+}
+
+// Training writes model.toml, and tensors under the names of lamina.
+bool has_own_names(const std::string& directory) {
+  std::error_code ignored;
+  return std::filesystem::exists(std::filesystem::path(directory) / "model.toml", ignored);
+}
+
+// Lines of all tensors; one note for a published model and a checkpoint, which share no name.
+std::string tensor_lines(const Differences& found, const std::string& left,
+                         const std::string& right, const Arguments& a) {
+  const bool own_left = has_own_names(left);
+  if (share_no_name(found) && own_left != has_own_names(right))
+    return fmt::format(
+        "  no name is in both: {} has published names, and {} the names of lamina\n"
+        "  `lamina ckpt export {} --to DIR` writes {} under published names, to compare DIR\n",
+        own_left ? "B" : "A", own_left ? "A" : "B", shell_word(a.positionals[own_left ? 0 : 1]),
+        own_left ? "A" : "B");
+  std::string out;
+  for (const TensorDifference& tensor : found.tensors) out += line_of(tensor) + "\n";
+  return out;
+}
+
 int run_diff(const Arguments& a, const Device&) {
   const std::string left = directory_of(a.positionals[0]), right = directory_of(a.positionals[1]);
   // An adapter has no other tensors, and a checkpoint has its adapter in this form, too.
@@ -131,7 +165,7 @@ int run_diff(const Arguments& a, const Device&) {
     write_json(json, found);
     text +=
         fmt::format("{}: {} identical, {} not\n", set, found.num_identical, found.tensors.size());
-    for (const TensorDifference& tensor : found.tensors) text += line_of(tensor) + "\n";
+    text += tensor_lines(found, left, right, a);
   }
   text += not_compared;
   json.key("same").value(same).end_object();

@@ -26,6 +26,7 @@ int run_export(const Arguments& a, const Device& device) {
         {.dtype = stored_type(a), .layout = layout(a), .average = weight_choice(a).average},
         plugin_catalog(a.globals), device.backend());
   });
+  note_tokenizer(a.text("to"));
   if (!a.flag("json")) {
     print(fmt::format("{}: {} tensors, {}, from {}\n", a.text("to"), out.num_tensors,
                       bytes_text(static_cast<double>(out.num_bytes)), from));

@@ -16,6 +16,7 @@ int run_merge(const Arguments& a, const Device& device) {
   const weights::Exported out =
       model::merge_to_hf(a.positionals[0], weight_choice(a), a.text("to"), stored_type(a),
                          plugin_catalog(a.globals), device.backend());
+  note_tokenizer(a.text("to"));
   print(fmt::format("{}: {} tensors, {}\n", a.text("to"), out.num_tensors,
                     bytes_text(static_cast<double>(out.num_bytes))));
   return 0;

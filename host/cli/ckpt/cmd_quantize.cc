@@ -86,6 +86,7 @@ int quantise(const Arguments& a, const Device& device) {
     return model::quantise_to_hf(from, to, quantisation(a, "format").value(), options,
                                  plugin_catalog(a.globals), method);
   });
+  note_tokenizer(to);
   if (!a.flag("json")) {
     print(fmt::format("{}: {} tensors, {}, from {}\n", to, out.num_tensors,
                       bytes_text(static_cast<double>(out.num_bytes)), directory));

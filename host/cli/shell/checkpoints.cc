@@ -4,12 +4,14 @@
 #include <filesystem>
 #include <iterator>
 
+#include "core/log.h"
 #include "formats/block_formats.h"
 #include "io/gguf_model.h"
 #include "io/manifest.h"
 #include "io/weight_files.h"
 #include "model/place.h"
 #include "publishers/formats.h"
+#include "text/byte_tokenizer.h"
 #include "train/loop/run_directory.h"
 #include "weights/weights.h"
 
@@ -42,6 +44,14 @@ bool is_gone(const std::string& path) {
 
 bool lacks_manifest(const std::string& path) {
   return !fs::exists(fs::path(path) / io::kManifestName) && io::has_weight_set(path, "optimizer");
+}
+
+void note_tokenizer(const std::string& to) {
+  if (fs::exists(fs::path(to) / text::kByteTokenizerFile))
+    log::info(
+        "{}: the model reads text as bytes, and other programs do not have this tokenizer: give "
+        "them ids, which are 0 to 255 for bytes, 256 before a text and 257 at its end",
+        to);
 }
 
 void for_each_tensor(

@@ -28,6 +28,9 @@ Option to_option();
 Option stored_type_option(std::string doc);
 std::optional<DType> stored_type(const Arguments& a);
 
+// Logs a note if the tokenizer of the written directory is one that only lamina has.
+void note_tokenizer(const std::string& to);
+
 // Visits every tensor of every set of safetensors files in the directory, or of a GGUF file, with
 // the name of its file.
 void for_each_tensor(

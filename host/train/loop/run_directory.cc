@@ -108,6 +108,12 @@ std::string set_aside(const std::string& path, std::string_view why) {
   return to;
 }
 
+bool is_set_aside(const std::string& path) {
+  const std::string name = fs::path(path).filename().string();
+  return name.starts_with(kPrefix) &&
+         (name.find(".set-aside") != name.npos || name.find(".damaged") != name.npos);
+}
+
 std::string newest_checkpoint(const std::string& path) {
   std::vector<CheckpointEntry> entries = list_checkpoints(path);
   if (entries.empty()) entries = list(path);

@@ -44,6 +44,9 @@ std::vector<std::string> list_all(const std::string& run);
 // Throws DeviceError (exit 4).
 std::string set_aside(const std::string& path, std::string_view why);
 
+// Returns whether a directory has a name that set_aside() gives.
+bool is_set_aside(const std::string& path);
+
 // Returns the newest checkpoint, "" for none. `path` may also be a directory of checkpoints.
 std::string newest_checkpoint(const std::string& path);
 
