@@ -322,6 +322,13 @@ class Chooser {
     log::info("{} of {} matrices in {}: {:.3f} bits per value", changed,
               std::ranges::count_if(before, [](Storage s) { return s != nullptr; }),
               weights::kBudgetFormat, weights::bits_per_value(model_, out_.storages));
+    const double needed = weights::bits_for_a_change(model_, before, errors_);
+    if (changed == 0 && needed > 0)
+      log::warning(
+          "--target-bits: {} bits per value are too few for a change: the matrices of a layer's "
+          "attention or feed-forward change together, and the smallest of these groups needs "
+          "{:.3f}; give at least that",
+          *method_.target_bits, needed);
   }
 
   const OpenedModel& from_;

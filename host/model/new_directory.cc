@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A run directory has no weights of its own, so it may contain an export.
+// A run directory contains no model itself, so it may contain an export.
 bool has_model(const fs::path& directory) {
   std::error_code ignored;
   return fs::exists(directory / "config.json", ignored) ||

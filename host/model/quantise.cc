@@ -5,6 +5,7 @@
 #include "model/choose_blocks.h"
 #include "model/new_directory.h"
 #include "model/open.h"
+#include "weights/quantise/budget.h"
 
 namespace lamina::model {
 namespace {
@@ -28,9 +29,9 @@ void check_is_plain(const std::string& path, const decoder::Model& model,
 
 }  // namespace
 
-ExportedModel quantise_to_hf(const std::string& path, const std::string& to,
-                             const weights::Quantisation& what, weights::ExportOptions options,
-                             const registry::Catalog& plugins, const QuantiseMethod& method) {
+QuantisedModel quantise_to_hf(const std::string& path, const std::string& to,
+                              const weights::Quantisation& what, weights::ExportOptions options,
+                              const registry::Catalog& plugins, const QuantiseMethod& method) {
   check_new_directory(to, {&path, 1});
   OpenedModel opened = open_weights(path, plugins);
   if (opened.model->adapter())
@@ -54,14 +55,18 @@ ExportedModel quantise_to_hf(const std::string& path, const std::string& to,
   options.compressed = true;
   ChosenBlocks chosen;
   if (method.calibrate.empty() && !method.target_bits) {
-    weights::set_quantised(*opened.model,
-                           weights::choose_storage(*opened.model, what, DType::bf16));
+    chosen.storages = weights::choose_storage(*opened.model, what, DType::bf16);
   } else {
     chosen = choose_blocks(opened, files, what, method, options.workers);
-    weights::set_quantised(*opened.model, chosen.storages);
     options.blocks = &chosen.blocks;
   }
-  return {opened.directory, export_checked(*opened.model, opened.directory, to, options, plugins)};
+  weights::set_quantised(*opened.model, chosen.storages);
+  QuantisedModel out{.directory = opened.directory,
+                     .bits_per_value = weights::bits_per_value(*opened.model, chosen.storages)};
+  for (const formats::BlockFormat* format : chosen.storages)
+    if (format) ++out.num_matrices[std::string(format->name)];
+  out.written = export_checked(*opened.model, opened.directory, to, options, plugins);
+  return out;
 }
 
 }  // namespace lamina::model

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -32,6 +33,15 @@ struct QuantiseMethod {
   std::function<void(QuantiseStage stage, std::int64_t done, std::int64_t total)> progress = {};
 };
 
+// A model that was written.
+struct QuantisedModel {
+  std::string directory;  // the directory of the weights that were read
+  weights::Exported written;
+  double bits_per_value = 0;  // of all quantised matrices
+  // Each format with the number of matrices that have it, by name.
+  std::map<std::string, std::int64_t> num_matrices;
+};
+
 // Quantises the weights of a checkpoint, a run or a directory `path` and writes them to the new
 // directory `to` in the layout of compressed-tensors, with the configuration, tokenizer and other
 // files of an export. Uses `options.workers` and `options.progress`. The directory appears complete
@@ -41,8 +51,8 @@ struct QuantiseMethod {
 // already, for a tensor that the layout cannot express, and for a family that exports as another;
 // exit 2 for a text or a number of bits that the formats cannot use, exit 5 for a text that cannot
 // be read, exit 4 if the inputs that it gives are not finite.
-ExportedModel quantise_to_hf(const std::string& path, const std::string& to,
-                             const weights::Quantisation& what, weights::ExportOptions options,
-                             const registry::Catalog& plugins, const QuantiseMethod& method = {});
+QuantisedModel quantise_to_hf(const std::string& path, const std::string& to,
+                              const weights::Quantisation& what, weights::ExportOptions options,
+                              const registry::Catalog& plugins, const QuantiseMethod& method = {});
 
 }  // namespace lamina::model

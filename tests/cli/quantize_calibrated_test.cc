@@ -204,6 +204,27 @@ TEST(TargetBits, NeedAMatrixThatMayGetThem) {
                                    "that stay plain\n"));
 }
 
+TEST(TargetBits, ThatAreTooFewForAnyLayerSayHowManyAreEnough) {
+  const TempDir folder;
+  const Finished few =
+      quantize_with(folder / "few", {"--format", "int4", "--target-bits", "4.6", "--json"});
+  ASSERT_EQ(few.code, 0) << few.err;
+  const JsonDocument json = JsonDocument::parse(few.out, "json");
+  EXPECT_EQ(json.root().at("bits_per_value").as_double(), 4.5);
+  EXPECT_EQ(json.root().at("matrices").size(), 1u);
+  EXPECT_EQ(json.root().at("matrices").at("int4").as_int64(), 12);
+  const std::string before = "the smallest of these groups needs ";
+  const std::size_t at = few.err.find(before);
+  ASSERT_NE(at, few.err.npos) << few.err;
+  const std::string enough = few.err.substr(at + before.size(), 5);
+  const Finished changed =
+      quantize_with(folder / "enough", {"--format", "int4", "--target-bits", enough, "--json"});
+  ASSERT_EQ(changed.code, 0) << changed.err;
+  const JsonDocument then = JsonDocument::parse(changed.out, "json");
+  EXPECT_EQ(then.root().at("matrices").size(), 2u);
+  EXPECT_LE(then.root().at("bits_per_value").as_double(), std::stod(enough));
+}
+
 TEST(TargetBits, AreKeptAndLowerTheDivergence) {
   const TempDir folder;
   ASSERT_EQ(quantize_with(folder / "base", {"--format", "int4"}).code, 0);

@@ -69,6 +69,18 @@ model::QuantiseMethod method_of(const Arguments& a, const Device& device, Status
   return out;
 }
 
+// "12 matrices in int4, 2 in int8: 4.633 bits per value"
+std::string formats_text(const model::QuantisedModel& made) {
+  std::string out;
+  for (const auto& [format, count] : made.num_matrices)
+    out += out.empty()
+               ? fmt::format("{} in {}",
+                             count == 1 ? "1 matrix" : fmt::format("{} matrices", count), format)
+               : fmt::format(", {} in {}", count, format);
+  if (out.empty()) return "no matrix quantised";
+  return fmt::format("{}: {:.3f} bits per value", out, made.bits_per_value);
+}
+
 int quantise(const Arguments& a, const Device& device) {
   device.use_threads(a.globals.threads);
   const std::string& from = a.positionals[0];
@@ -82,19 +94,24 @@ int quantise(const Arguments& a, const Device& device) {
         status.show(done == total, [&](double) { return progress_text(done, total); });
       }};
   const model::QuantiseMethod method = method_of(a, device, status);
-  const auto [directory, out] = model::while_training(from, [&] {
+  const model::QuantisedModel made = model::while_training(from, [&] {
     return model::quantise_to_hf(from, to, quantisation(a, "format").value(), options,
                                  plugin_catalog(a.globals), method);
   });
+  const weights::Exported& out = made.written;
   note_tokenizer(to);
   if (!a.flag("json")) {
-    print(fmt::format("{}: {} tensors, {}, from {}\n", to, out.num_tensors,
-                      bytes_text(static_cast<double>(out.num_bytes)), directory));
+    print(fmt::format("{}: {} tensors, {}, {}, from {}\n", to, out.num_tensors,
+                      bytes_text(static_cast<double>(out.num_bytes)), formats_text(made),
+                      made.directory));
     return 0;
   }
   JsonWriter json(2);
-  json.begin_object().key("from").value(directory).key("to").value(to);
-  json.key("tensors").value(out.num_tensors).key("bytes").value(out.num_bytes).end_object();
+  json.begin_object().key("from").value(made.directory).key("to").value(to);
+  json.key("tensors").value(out.num_tensors).key("bytes").value(out.num_bytes);
+  json.key("bits_per_value").value(made.bits_per_value).key("matrices").begin_object();
+  for (const auto& [format, count] : made.num_matrices) json.key(format).value(count);
+  json.end_object().end_object();
   print(json.text() + "\n");
   return 0;
 }

@@ -70,6 +70,13 @@ std::int64_t rest_of_budget(const Size& size, double target_bits) {
   return static_cast<std::int64_t>(target_bits / 8 * static_cast<double>(size.values)) - size.bytes;
 }
 
+// Returns a number of bits per value, in thousandths, that is enough for that size.
+double enough_bits(const Size& size) {
+  std::int64_t thousandths = divide_up(8000 * size.bytes, size.values);
+  while (rest_of_budget(size, static_cast<double>(thousandths) / 1000) < 0) ++thousandths;
+  return static_cast<double>(thousandths) / 1000;
+}
+
 std::vector<Scope> scopes_of(const decoder::Model& model, std::span<const Storage> storages,
                              std::span<const std::optional<FormatErrors>> errors) {
   std::map<std::string, Scope> by_name;
@@ -128,14 +135,21 @@ void check_budget(const decoder::Model& model, std::span<const Storage> storages
                   double target_bits, const std::string& option) {
   const Size size = size_of(model, storages);
   if (rest_of_budget(size, target_bits) >= 0) return;
-  std::int64_t thousandths = divide_up(8000 * size.bytes, size.values);
-  while (rest_of_budget(size, static_cast<double>(thousandths) / 1000) < 0) ++thousandths;
   throw UserError(
       ExitCode::usage,
       {option,
        fmt::format("got {} bits per value; the formats need {:.3f} without any matrix in {}",
-                   target_bits, static_cast<double>(thousandths) / 1000, kBudgetFormat),
+                   target_bits, enough_bits(size), kBudgetFormat),
        {"give at least that, or a format with fewer bits: int4-g128 has 4.125"}});
+}
+
+double bits_for_a_change(const decoder::Model& model, std::span<const Storage> storages,
+                         std::span<const std::optional<FormatErrors>> errors) {
+  const std::vector<Scope> scopes = scopes_of(model, storages, errors);
+  if (scopes.empty()) return 0;
+  Size size = size_of(model, storages);
+  size.bytes += std::ranges::min_element(scopes, {}, &Scope::bytes)->bytes;
+  return enough_bits(size);
 }
 
 std::vector<Storage> spend_bits(const decoder::Model& model, std::vector<Storage> storages,

@@ -40,6 +40,12 @@ std::vector<const formats::BlockFormat*> spend_bits(
     const decoder::Model& model, std::vector<const formats::BlockFormat*> storages,
     std::span<const std::optional<FormatErrors>> errors, double target_bits);
 
+// Returns the fewest bits per value, in thousandths, with which spend_bits() changes a scope; 0 if
+// no change lowers an error.
+double bits_for_a_change(const decoder::Model& model,
+                         std::span<const formats::BlockFormat* const> storages,
+                         std::span<const std::optional<FormatErrors>> errors);
+
 // Returns the bits per value of all stored parameters.
 double bits_per_value(const decoder::Model& model,
                       std::span<const formats::BlockFormat* const> storages);
