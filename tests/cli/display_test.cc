@@ -50,6 +50,22 @@ TEST(Units, RoundUpToTheNextUnit) {
   EXPECT_EQ(duration_text(-1), "?");
 }
 
+TEST(Units, TimesAndRatesHaveThreeDigits) {
+  EXPECT_EQ(milliseconds_text(0), "0.00 us");
+  EXPECT_EQ(milliseconds_text(8.524e-6), "8.52 us");
+  EXPECT_EQ(milliseconds_text(0.0009994), "999 us");
+  EXPECT_EQ(milliseconds_text(0.0009996), "1.00 ms");
+  EXPECT_EQ(milliseconds_text(0.01768), "17.7 ms");
+  EXPECT_EQ(milliseconds_text(0.466), "466 ms");
+  EXPECT_EQ(milliseconds_text(1.927), "1,927 ms");
+  EXPECT_EQ(milliseconds_text(NAN), "? ms");
+  EXPECT_EQ(token_rate_text(7.411), "7.41 tok/s");
+  EXPECT_EQ(token_rate_text(12.34), "12.3 tok/s");
+  EXPECT_EQ(token_rate_text(466.2), "466 tok/s");
+  EXPECT_EQ(token_rate_text(1155), "1.16k tok/s");
+  EXPECT_EQ(token_rate_text(INFINITY), "? tok/s");
+}
+
 TEST(PlainLine, Example) {
   EXPECT_EQ(plain_line(kReport, kPace),
             "step  120/2000  loss 2.4313  ema 2.4551  gnorm 0.84  lr 2.00e-05  41.2k tok/s  "

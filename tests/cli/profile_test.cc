@@ -98,5 +98,24 @@ TEST(Profile, RatesAreSharesOfTheLimitThatCounts) {
   EXPECT_THAT(table, HasSubstr("250.000 ms  25.0%       1        4.0 GB/s  25.0%  add"));
 }
 
+TEST(Profile, ATimeOfAlmostNothingHasNoRate) {
+  const std::string table = kernel_table({{.op = "add",
+                                           .kernel = "map",
+                                           .type = "f32[8]",
+                                           .calls = 1,
+                                           .seconds = 0.25,
+                                           .flops = 0,
+                                           .bytes = 1e9},
+                                          {.op = "copy",
+                                           .kernel = "memcpy",
+                                           .type = "f32[8]",
+                                           .calls = 1,
+                                           .seconds = 1e-8,
+                                           .flops = 0,
+                                           .bytes = 1e5}},
+                                         16e9, 100e9, 400e9);
+  EXPECT_THAT(table, HasSubstr("  0.000 ms   0.0%       1               -      -  copy"));
+}
+
 }  // namespace
 }  // namespace lamina::cli

@@ -9,6 +9,7 @@
 #include "cli/shell/command.h"
 #include "cli/shell/plugins.h"
 #include "cli/shell/terminal.h"
+#include "cli/shell/units.h"
 #include "core/error.h"
 #include "core/json_writer.h"
 #include "core/program_path.h"
@@ -65,11 +66,12 @@ int run_start(const Arguments& a, const Device& device) {
   const double limit = bytes / bandwidth;
   if (!a.flag("json")) {
     print(fmt::format(
-        "machine      {}\nfirst token  {:.0f} ms, median of {} from {:.0f} to {:.0f}\n"
-        "end          {:.0f} ms\nlimit        {:.0f} ms: {}, {:.4g} MB of weights\n"
-        "ratio        {:.3f}\n",
-        machine_text(device), 1e3 * seconds, first.size(), 1e3 * first.front(), 1e3 * first.back(),
-        1e3 * end, 1e3 * limit, bandwidth_text(bandwidth), 1e-6 * bytes, limit / seconds));
+        "machine      {}\nfirst token  {}, median of {} from {} to {}\n"
+        "end          {}\nlimit        {}: {}, {:.4g} MB of weights\n"
+        "ratio        {:.3g}\n",
+        machine_text(device), milliseconds_text(seconds), first.size(),
+        milliseconds_text(first.front()), milliseconds_text(first.back()), milliseconds_text(end),
+        milliseconds_text(limit), bandwidth_text(bandwidth), 1e-6 * bytes, limit / seconds));
     return 0;
   }
   JsonWriter json(2);

@@ -44,10 +44,11 @@ int run_text(const Arguments& a, const Device& device) {
   const bench::TextSpeed speed = bench::bench_text(model::tokenizer_files(a.text("model")), text,
                                                    static_cast<int>(a.integer("repeats")), device);
   if (!a.flag("json")) {
-    print(fmt::format("{:24} {:>10} {:>8} {:>6}\n", "", "measured", "bar", "ratio"));
+    print(
+        fmt::format("{:24} {:>10} {:>8}  {:<12} {:>6}\n", "", "measured", "bar", "unit", "ratio"));
     for (const Row& row : rows_of(speed))
-      print(fmt::format("{:24} {:10.3g} {:8.3g} {:6.2f}  {}\n", row.name, row.value, row.bar,
-                        row.ratio(), row.unit));
+      print(fmt::format("{:24} {:10.3g} {:8.3g}  {:<12} {:6.2f}\n", row.name, row.value, row.bar,
+                        row.unit, row.ratio()));
     return 0;
   }
   JsonWriter json(2);

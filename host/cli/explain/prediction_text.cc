@@ -8,7 +8,11 @@ namespace lamina::cli {
 
 namespace {
 
-std::string milliseconds(double seconds) { return fmt::format("{:.3f} ms", 1e3 * seconds); }
+// `whole`: the sum of such times, which decides the unit of all.
+std::string time_text(double seconds, double whole) {
+  return whole < 1e-3 ? fmt::format("{:.3f} us", 1e6 * seconds)
+                      : fmt::format("{:.3f} ms", 1e3 * seconds);
+}
 
 }  // namespace
 
@@ -25,13 +29,13 @@ std::string prediction_text(const Program& program, const device::Device& device
       "A roofline by the data sheet, not a measurement: each node takes the longer of its products "
       "at {:.0f} TFLOP/s\n({} in {}) and its operands and results at {:.2f} TB/s, one after the "
       "other; launches cost nothing.\n  {:<28} {:>7} {:>14} {:>22}\n",
-      device.name(), milliseconds(predicted.seconds), 1e-12 * device.peak_flops(subject.dtype),
-      "peak", long_name(subject.dtype), 1e-12 * limits.bytes_per_second, "op", "nodes", "time",
-      "limited by operations");
+      device.name(), time_text(predicted.seconds, predicted.seconds),
+      1e-12 * device.peak_flops(subject.dtype), "peak", long_name(subject.dtype),
+      1e-12 * limits.bytes_per_second, "op", "nodes", "time", "limited by operations");
   for (const inspect::PredictedOp& op : predicted.ops)
-    out +=
-        fmt::format("  {:<28} {:>7} {:>14} {:>21.0f}%\n", op.op, op.count, milliseconds(op.seconds),
-                    op.seconds > 0 ? 100 * op.compute_seconds / op.seconds : 0.0);
+    out += fmt::format("  {:<28} {:>7} {:>14} {:>21.0f}%\n", op.op, op.count,
+                       time_text(op.seconds, predicted.seconds),
+                       op.seconds > 0 ? 100 * op.compute_seconds / op.seconds : 0.0);
   return out;
 }
 

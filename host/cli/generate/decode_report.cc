@@ -46,16 +46,17 @@ void print_stats(const decode::Generated& g, const Timings& t, const decode::Ses
   double decode_seconds = g.total_seconds - g.prompt_seconds;
   std::size_t decoded =
       g.tokens.empty() ? 0 : g.tokens.size() - 1;  // the first comes from the prompt
+  log::info("loaded in {}; prompt {} in {} ({}); first token {} after the start",
+            milliseconds_text(t.load_seconds),
+            number_of(static_cast<std::int64_t>(t.prompt_tokens), "token"),
+            milliseconds_text(g.prompt_seconds),
+            token_rate_text(static_cast<double>(t.prompt_tokens) / g.prompt_seconds),
+            milliseconds_text(t.start_seconds + g.prompt_seconds));
   log::info(
-      "loaded in {:.0f} ms; prompt {} in {:.0f} ms ({} tok/s); first token {:.0f} ms "
-      "after the start",
-      1e3 * t.load_seconds, number_of(static_cast<std::int64_t>(t.prompt_tokens), "token"),
-      1e3 * g.prompt_seconds, count_text(static_cast<double>(t.prompt_tokens) / g.prompt_seconds),
-      1e3 * (t.start_seconds + g.prompt_seconds));
-  log::info(
-      "wrote {} in {:.0f} ms{}; {}; state {}, seed {}", number_of(std::ssize(g.tokens), "token"),
-      1e3 * g.total_seconds,
-      decoded ? fmt::format(" ({:.1f} tok/s)", static_cast<double>(decoded) / decode_seconds) : "",
+      "wrote {} in {}{}; {}; state {}, seed {}",
+      number_of(std::ssize(g.tokens), "token"), milliseconds_text(g.total_seconds),
+      decoded ? fmt::format(" ({})", token_rate_text(static_cast<double>(decoded) / decode_seconds))
+              : "",
       end_in_words(g.reason), bytes_text(static_cast<double>(session.state_bytes())), sampler.seed);
 }
 

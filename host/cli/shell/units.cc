@@ -21,6 +21,12 @@ std::string scaled(double value, double step, std::string_view separator,
   return fmt::format("{:.{}f}{}{}", value, digits, unit->empty() ? "" : separator, *unit);
 }
 
+// Three significant digits, and more from 1,000 on. REQUIRES: 0 or more.
+std::string three_digits(double value) {
+  if (value >= 99.95) return thousands_text(std::llround(value));
+  return fmt::format("{:.{}f}", value, value >= 9.995 ? 1 : 2);
+}
+
 }  // namespace
 
 std::string count_text(double count) { return scaled(count, 1000, "", {"", "k", "M", "B", "T"}); }
@@ -48,6 +54,17 @@ std::string duration_text(double seconds) {
   if (whole < 3600) return fmt::format("{}m{:02}s", whole / 60, whole % 60);
   if (whole < 86400) return fmt::format("{}h{:02}m", whole / 3600, whole % 3600 / 60);
   return fmt::format("{}d{:02}h", whole / 86400, whole % 86400 / 3600);
+}
+
+std::string milliseconds_text(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0) return "? ms";
+  return seconds < 0.9995e-3 ? three_digits(1e6 * seconds) + " us"
+                             : three_digits(1e3 * std::min(seconds, 1e12)) + " ms";
+}
+
+std::string token_rate_text(double per_second) {
+  if (!std::isfinite(per_second) || per_second < 0) return "? tok/s";
+  return (per_second < 999.5 ? three_digits(per_second) : count_text(per_second)) + " tok/s";
 }
 
 std::string percents_text(std::span<const double> shares) {

@@ -29,7 +29,7 @@ std::string step_text(const StepReport& report) {
 std::string lr_text(double lr) { return fmt::format("lr {:.2e}", lr); }
 
 std::string speed_text(const Pace& pace) {
-  return pace.tokens_per_second > 0 ? count_text(pace.tokens_per_second) + " tok/s" : "";
+  return pace.tokens_per_second > 0 ? token_rate_text(pace.tokens_per_second) : "";
 }
 
 std::string eta_text(const Pace& pace) {

@@ -45,6 +45,7 @@ void check_profiled_steps(std::pair<std::int64_t, std::int64_t> steps, std::int6
 
 std::string kernel_table(const std::vector<inspect::KernelTime>& kernels, double read_bandwidth,
                          double peak_f32, double peak_bf16, double copy_bandwidth) {
+  constexpr double kShortestTime = 1e-6;
   double total = 0;
   for (const inspect::KernelTime& k : kernels)
     if (!k.is_copy) total += k.seconds;
@@ -53,16 +54,21 @@ std::string kernel_table(const std::vector<inspect::KernelTime>& kernels, double
                                 "share", "calls", "rate", "limit", "op", "kernel", "result");
   for (const inspect::KernelTime& k : kernels) {
     const bool computes = k.flops > 0;
-    const double rate = (computes ? k.flops : k.bytes) / std::max(k.seconds, 1e-9);
+    const double rate = (computes ? k.flops : k.bytes) / std::max(k.seconds, kShortestTime);
     const double limit = k.is_copy  ? copy_bandwidth
                          : computes ? (k.dtype == DType::bf16 ? peak_bf16 : peak_f32)
                                     : read_bandwidth;
     const std::string share =
         k.is_copy ? "beside" : fmt::format("{:5.1f}%", 100 * k.seconds / total);
-    out +=
-        fmt::format("{:7.3f} ms {:>6} {:7}  {:>14} {:5.1f}%  {:<18} {:<20} {}\n", 1e3 * k.seconds,
-                    share, k.calls, computes ? flops_text(rate) : bandwidth_text(rate),
-                    limit > 0 ? 100 * rate / limit : 0, k.op, k.kernel, k.type);
+    // Below the clock's step a rate says nothing.
+    const bool has_rate = k.seconds >= kShortestTime;
+    out += fmt::format("{:7.3f} ms {:>6} {:7}  {:>14} {:>6}  {:<18} {:<20} {}\n", 1e3 * k.seconds,
+                       share, k.calls,
+                       !has_rate  ? "-"
+                       : computes ? flops_text(rate)
+                                  : bandwidth_text(rate),
+                       has_rate ? fmt::format("{:.1f}%", limit > 0 ? 100 * rate / limit : 0) : "-",
+                       k.op, k.kernel, k.type);
   }
   return out;
 }
@@ -99,7 +105,7 @@ void TrainingProfile::finish() {
   const std::string path = run_ + "/profile.json";
   loop_.check_directory();
   io::write_durably(path, inspect::chrome_trace(trace_, phases_));
-  const Device& device = device_;
+  const device::Device& device = device_;
   const bool copies = std::ranges::any_of(trace_.events, &TraceEvent::is_copy);
   log::info("{}", kernel_table(inspect::kernel_times(trace_), device.read_bandwidth(),
                                device.peak_flops(DType::f32), device.peak_flops(DType::bf16),
