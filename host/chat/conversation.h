@@ -29,6 +29,7 @@ class Conversation {
   // Replaces the first message if it is a system message, else inserts one. Empty: removes it.
   void set_system(std::string_view content);
   void set_tools(JsonDocument tools);
+  void remove_tools() { tools_.reset(); }
   void pop_back() { messages_.pop_back(); }
   void clear();
 

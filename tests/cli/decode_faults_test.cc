@@ -239,6 +239,42 @@ TEST(ChatFaults, RolesThatTheTemplateRefusesAreTheUsersError) {
   EXPECT_THAT(system.err, HasSubstr("unknown role system"));
 }
 
+TEST(ChatFaults, ToolsAndMessagesThatTheModelDoesNotReadAreSaid) {
+  TempDir folder;
+  const std::string deaf =
+      folder.write("deaf.jinja", "{% for m in messages %}{{ m.content }}{% endfor %}");
+  const std::string reads = folder.write(
+      "reads.jinja", "{{ tools | length }}{% for m in messages %}{{ m.content }}{% endfor %}");
+  const std::string tools = folder.write("tools.json", R"([{"name": "f"}, {"name": "g"}])");
+  const auto decode = [&](const std::string& form, std::vector<std::string> more) {
+    more.insert(more.begin(),
+                {"decode", "--chat", "-m", trained_run(), "-n", "1", "--chat-template", form});
+    return lamina_program(more);
+  };
+  const std::string says = "warning: the chat template does not write the tools";
+  const Finished unread = decode(deaf, {"-p", "x", "--tools", tools});
+  EXPECT_EQ(unread.code, 0) << unread.err;
+  EXPECT_THAT(unread.err, HasSubstr(says));
+  const Finished read = decode(reads, {"-p", "x", "--tools", tools});
+  EXPECT_EQ(read.code, 0) << read.err;
+  EXPECT_EQ(read.err.find(says), read.err.npos);
+  const Finished chat = run_shell("printf 'hi\n' | " + kLamina + " chat -n 1 -m " + trained_run() +
+                                  " --tools " + tools + " --chat-template " + deaf);
+  EXPECT_THAT(chat.err, HasSubstr(says));
+
+  const std::string none = folder.write("none.json", "[]");
+  const Finished empty = decode(deaf, {"--messages", none});
+  EXPECT_EQ(empty.code, 2);
+  EXPECT_THAT(empty.err, HasSubstr("error: " + none +
+                                   ": has no messages; expected at least one\n"
+                                   "  eg [{\"role\": \"user\", \"content\": \"hello\"}]\n"));
+  const std::string silent =
+      folder.write("silent.json", R"([{"role": "user"}, {"role": "user", "content": "x"}])");
+  const Finished without = decode(deaf, {"--messages", silent});
+  EXPECT_THAT(without.err,
+              HasSubstr("silent.json: message 1 has the role user and no \"content\""));
+}
+
 TEST(ChatFaults, AChatNeedsATokenizer) {
   const auto model = lamina::testing::golden_dir() / "hf" / "llama3_gqa";
   TempDir folder;

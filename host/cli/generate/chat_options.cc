@@ -4,6 +4,7 @@
 
 #include "chat/encode.h"
 #include "core/error.h"
+#include "core/log.h"
 #include "core/read_file.h"
 
 namespace lamina::cli {
@@ -94,6 +95,42 @@ void add_options(const Arguments& a, chat::Conversation& conversation) {
         a.text("tools"), {.code = ExitCode::data, .max_bytes = kMaxToolsBytes, .max_depth = 64}));
 }
 
+void warn_of_unread_tools(const chat::Form& form, chat::Conversation conversation,
+                          chat::FormOptions options) {
+  if (!conversation.tools()) return;
+  if (!options.now) options.now = jinja::local_time();  // one for both texts
+  try {
+    const std::string with = form.render(conversation, options).text;
+    conversation.remove_tools();
+    if (with != form.render(conversation, options).text) return;
+  } catch (const UserError&) {
+    return;
+  }
+  log::warning(
+      "the chat template does not write the tools, so the model does not see them; give a template "
+      "for tools with --chat-template, or remove the tools");
+}
+
+namespace {
+
+// The conversation of --messages.
+chat::Conversation given_messages(const std::string& file) {
+  const chat::Conversation out =
+      file == "-" ? chat::Conversation::parse(read_stdin(ExitCode::data), "stdin")
+                  : chat::Conversation::read(file);
+  if (out.empty())
+    throw UserError(ExitCode::usage, {file == "-" ? "stdin" : file,
+                                      "has no messages; expected at least one",
+                                      {R"(eg [{"role": "user", "content": "hello"}])"}});
+  for (std::size_t i = 0; i < out.size(); ++i)
+    if (out.role(i) == "user" && !out.messages()[i].root().find("content"))
+      log::warning("{}: message {} has the role user and no \"content\"; add it",
+                   file == "-" ? "stdin" : file, i + 1);
+  return out;
+}
+
+}  // namespace
+
 const text::Tokenizer& need_tokenizer(const std::string& directory,
                                       const text::Tokenizer* tokenizer) {
   if (tokenizer) return *tokenizer;
@@ -127,9 +164,7 @@ ChatPrompt read_chat_prompt(const Arguments& a, const std::string& directory,
   const chat::Form form = load_form(a, directory);
   chat::Conversation conversation;
   if (a.has("messages"))
-    conversation = a.text("messages") == "-"
-                       ? chat::Conversation::parse(read_stdin(ExitCode::data), "stdin")
-                       : chat::Conversation::read(a.text("messages"));
+    conversation = given_messages(a.text("messages"));
   else
     conversation.add("user", user_text());
   add_options(a, conversation);
@@ -137,6 +172,7 @@ ChatPrompt read_chat_prompt(const Arguments& a, const std::string& directory,
   options.continues_last = a.flag("continue");
   const text::Tokenizer& of_model = need_tokenizer(directory, tokenizer);
   const jinja::Rendered rendered = form.render(conversation, options);
+  warn_of_unread_tools(form, conversation, options);
   ChatPrompt out;
   out.ids = chat::encode(of_model, rendered);
   const auto given = given_marks(a, of_model);

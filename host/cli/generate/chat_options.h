@@ -29,6 +29,11 @@ chat::FormOptions form_options(const Arguments& a);
 // Adds --system and --tools.
 void add_options(const Arguments& a, chat::Conversation& conversation);
 
+// Logs a warning if the tools of the conversation do not change the text that the model reads. A
+// template's refusal of the conversation is left to its rendering.
+void warn_of_unread_tools(const chat::Form& form, chat::Conversation conversation,
+                          chat::FormOptions options);
+
 // Throws UserError (exit 2) if only one of --reasoning-begin and --reasoning-end is given, or one
 // is empty.
 void check_marks(const Arguments& a);

@@ -1,5 +1,6 @@
 // lamina chat: a conversation with a model.
 #include <algorithm>
+#include <utility>
 
 #include "cli/generate/chat_loop.h"
 #include "cli/generate/chat_options.h"
@@ -49,6 +50,9 @@ int start_chat(const Arguments& a, const Device& device) {
       [] { return take_interrupt(); });
   add_options(a, session.conversation);
   session.settings.form = form_options(a);
+  chat::Conversation first = session.conversation;
+  first.add("user", "hello");
+  warn_of_unread_tools(form, std::move(first), session.settings.form);
   session.settings.stats = a.flag("stats");
   session.settings.style = {.dim_reasoning = out.color,
                             .escape_controls = out.is_terminal && !a.flag("raw")};
