@@ -89,7 +89,7 @@ ModelKey read_key(const lamina_key_t& from) {
   out.key.required = from.flags & LAMINA_KEY_REQUIRED;
   out.key.hot = from.flags & LAMINA_KEY_HOT;
   out.same_as = abi::text(from.same_as, what);
-  if (!out.same_as.empty()) out.key.preset_text = "as " + out.same_as;
+  if (!out.same_as.empty() && !out.key.preset) out.key.preset_text = "as " + out.same_as;
   out.hf_name = abi::text(from.hf_name, what);
   if (out.hf_name.empty()) out.hf_name = out.key.name;
   out.json_only = from.flags & LAMINA_KEY_HF_ONLY;

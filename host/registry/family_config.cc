@@ -105,6 +105,26 @@ config::Raw with_implied(const std::vector<ModelKey>& keys, const config::Raw& r
   return out;
 }
 
+// Returns whether config.json has a null as the value of the key.
+bool is_null(const ModelKey& key, const config::Raw& raw) {
+  return std::ranges::any_of(raw.nulls, [&](const config::RawSection& null) {
+    return config::is_called(key.key, without_section(null.key));
+  });
+}
+
+// Returns the keys for resolving. A null in the place of a key with a default and a same_as means
+// the other key's value; only without the key the default counts.
+std::vector<config::Key> without_ignored(const std::vector<ModelKey>& keys,
+                                         const config::Raw& raw) {
+  std::vector<config::Key> out;
+  for (const ModelKey& key : keys) {
+    if (key.ignored) continue;
+    out.push_back(key.key);
+    if (!key.same_as.empty() && is_null(key, raw)) out.back().preset.reset();
+  }
+  return out;
+}
+
 // Gives keys without a value the value of the key in same_as.
 void fill_same(const std::vector<ModelKey>& keys, config::Table& values) {
   for (bool changed = true; changed;) {
@@ -250,9 +270,6 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
   const std::vector<ModelKey>& keys = *keys_;
   const lamina_family_t& source = *source_;
   config::Problems problems;
-  std::vector<config::Key> declared;
-  for (const ModelKey& key : keys)
-    if (!key.ignored) declared.push_back(key.key);
   config::Raw settled = raw;
   settle_rope_keys(keys, name(), settled, problems);
   settle_host_keys(keys, name(), settled, problems);
@@ -260,7 +277,8 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
   drop_ignored(keys, settled);
   drop_absent(keys, settled);
   problems.raise();
-  config::Resolved resolved = config::resolve_model(declared, with_implied(keys, settled), where);
+  config::Resolved resolved =
+      config::resolve_model(without_ignored(keys, settled), with_implied(keys, settled), where);
   config::Table& values = resolved.values;
   refuse_layer_settings(name(), resolved.unread, problems);
   check_scaling_has_kind(keys, values, problems);

@@ -21,8 +21,10 @@ namespace lamina::registry {
 // A declared key with properties that config::Key does not have.
 struct ModelKey {
   config::Key key;
-  std::uint32_t kind = 0;     // LAMINA_KIND_*
-  std::string same_as;        // the key whose value is the default; empty = none
+  std::uint32_t kind = 0;  // LAMINA_KIND_*
+  // The key whose value is the default; if there is a default, too, the value of a null in
+  // config.json. Empty = none.
+  std::string same_as;
   std::string hf_name;        // path in an exported config.json
   bool json_only = false;     // allowed in config.json, not in [model]
   bool ignored = false;       // known in config.json, without effect

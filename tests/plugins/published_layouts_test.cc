@@ -319,6 +319,23 @@ TEST(LayerTypes, AreRefusedPerLayerIfTheFamilyHasNone) {
             std::string::npos);
 }
 
+TEST(Nulls, AsKeyValueHeadsAreTheQueryHeads) {
+  // `sizes` without num_key_value_heads, whose default in most of these classes is another number.
+  const std::string sizes = R"(, "vocab_size": 32, "hidden_size": 64, "intermediate_size": 64,
+      "num_hidden_layers": 4, "num_attention_heads": 16)";
+  const auto heads = [&](const std::string& type, const std::string& more) {
+    return configure(R"({"model_type": ")" + type + '"' + sizes + more + "}")
+        .describe("num_key_value_heads");
+  };
+  for (const char* type : {"mistral", "mixtral", "llama4_text", "qwen2", "qwen3", "qwen3_moe",
+                           "gpt_oss", "llama", "olmo2"})
+    EXPECT_EQ(heads(type, R"(, "num_key_value_heads": null)"),
+              "num_key_value_heads = 16 (as num_attention_heads)")
+        << type;
+  for (const char* type : {"mistral", "mixtral", "llama4_text", "gpt_oss"})
+    EXPECT_EQ(heads(type, ""), "num_key_value_heads = 8 (default)") << type;
+}
+
 TEST(ForeignKeys, HostKeysAreRefusedInConfigJson) {
   for (const char* member : {R"("use_qk_norm": true)", R"("logit_scale": 0.5)",
                              R"("final_logit_softcapping": 30.0)", R"("attention_sink": true)",

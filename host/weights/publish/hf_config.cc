@@ -83,11 +83,9 @@ bool is_number(const Value& value) {
 constexpr std::string_view kGgufPrefix = "gguf_";
 
 bool has_default(const registry::ModelKey& key, const Value& value, const config::Table& values) {
-  if (!key.same_as.empty()) {
-    const config::Entry* other = values.find(key.same_as);
-    return other && other->value == value;
-  }
-  return key.key.preset && *key.key.preset == value;
+  if (key.key.preset) return *key.key.preset == value;
+  const config::Entry* other = key.same_as.empty() ? nullptr : values.find(key.same_as);
+  return other && other->value == value;
 }
 
 const std::string& path_of(const registry::ModelKey& key) {

@@ -67,8 +67,9 @@ class Fallback {
 template <class T>
 struct Key {
   bool required = false;
-  Fallback<T> fallback = {};       // the family's default
-  std::string_view same_as = {};   // a key whose value is the default
+  Fallback<T> fallback = {};  // the family's default
+  // A key whose value is the default. Beside a fallback it is the value of a null in config.json.
+  std::string_view same_as = {};
   std::optional<double> min = {};  // limits of numbers, or of each number of a list
   std::optional<double> max = {};
   std::optional<double> above = {};  // exclusive limits

@@ -69,7 +69,8 @@ struct StandardDefaults {
   bool tie_word_embeddings = false;
   std::optional<std::int64_t> intermediate_size = {};    // empty = required; 0 = no such key
   std::optional<std::int64_t> num_attention_heads = {};  // empty = required
-  std::optional<std::int64_t> num_key_value_heads = {};  // empty = num_attention_heads
+  // Empty = num_attention_heads, which a null in config.json means in any case.
+  std::optional<std::int64_t> num_key_value_heads = {};
   std::optional<std::int64_t> head_dim = {};  // empty = hidden_size / num_attention_heads
   bool attention_bias = false;
   RopeKeys rope = {};
@@ -123,7 +124,7 @@ void head_keys(Schema<Config>& key, const StandardDefaults& defaults = {}) {
        .doc = "query heads N"});
   key("num_key_value_heads", &Config::num_key_value_heads,
       {.fallback = defaults.num_key_value_heads,
-       .same_as = defaults.num_key_value_heads ? "" : "num_attention_heads",
+       .same_as = "num_attention_heads",
        .min = 1,
        .doc = "key/value heads K"});
   key("head_dim", &Config::head_dim,
