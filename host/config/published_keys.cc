@@ -128,6 +128,8 @@ constexpr FixedKey kFixedKeys[] = {
 
 }  // namespace
 
+bool is_number_for_flag(std::string_view key) { return key == "attn_temperature_tuning"; }
+
 const FixedKey* find_fixed_key(std::string_view name) {
   const auto* found = std::ranges::find(kFixedKeys, name, &FixedKey::name);
   return found == std::end(kFixedKeys) ? nullptr : found;

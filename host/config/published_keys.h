@@ -14,6 +14,10 @@ inline constexpr std::string_view kOwnObject = "lamina.";
 // settings of text generation, and the rest of the base class of configurations in transformers.
 bool has_no_effect(std::string_view key);
 
+// Returns whether published files have a number in the place of this flag: the original tests it
+// for truth, so that 0 is false and any other integer true.
+bool is_number_for_flag(std::string_view key);
+
 // A key of models of another kind: decoders have this value.
 struct FixedKey {
   std::string_view name;

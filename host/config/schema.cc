@@ -277,6 +277,21 @@ Value as_integer(const Key& key, const Value& value) {
   return Value(static_cast<std::int64_t>(*number));
 }
 
+// Converts the integer of a config.json to a flag. 0 and 1 are equal to the flags in Python; other
+// numbers are flags for a few keys only, and mistakes elsewhere.
+Value as_flag(const Key& key, const Value& value) {
+  const std::int64_t* number = key.type == Type::boolean ? value.get_if<std::int64_t>() : nullptr;
+  if (!number || (*number != 0 && *number != 1 && !is_number_for_flag(key.name))) return value;
+  return Value(*number != 0);
+}
+
+// Returns the value in the type of the key, where the file has another form of it.
+Value in_type(const Key& key, const RawEntry& entry) {
+  if (!is_below(entry.key, kModel)) return entry.value;
+  return is_json(entry.origin) ? as_flag(key, as_integer(key, entry.value))
+                               : as_integer(key, entry.value);
+}
+
 // Describes a required key without a value, in the words of a config.json if the model has one.
 ErrorText missing(const std::string& name, const Key& key, const Raw& raw,
                   const std::string& where) {
@@ -299,9 +314,7 @@ void settle(const std::string& name, const Key& key, const RawEntry* entry,
       out.values.add({name, *key.preset, {}});
     return;
   }
-  const bool of_model = is_below(entry->key, kModel);
-  auto checked = check_value(
-      key, shown(*entry), of_model ? as_integer(key, entry->value) : entry->value, entry->source);
+  auto checked = check_value(key, shown(*entry), in_type(key, *entry), entry->source);
   if (auto* wrong = std::get_if<ErrorText>(&checked)) {
     wrong->where = entry->origin.text;
     problems.add(std::move(*wrong));

@@ -427,6 +427,24 @@ TEST(InfiniteNumbers, AreRefusedByNameElsewhere) {
             std::string::npos);
 }
 
+TEST(Flags, MayBeNumbersInConfigJson) {
+  const auto tuned = [](const char* value) {
+    return values_of("llama4_text", fmt::format(R"(, "attn_temperature_tuning": {})", value))
+        .boolean("attn_temperature_tuning");
+  };
+  EXPECT_TRUE(tuned("4"));  // Scout
+  EXPECT_TRUE(tuned("1"));
+  EXPECT_FALSE(tuned("0"));
+  EXPECT_NE(refusal("llama4_text", R"(, "attn_temperature_tuning": 0.5)")
+                .find("'attn_temperature_tuning' must be true or false, got 0.5"),
+            std::string::npos);
+  EXPECT_FALSE(values_of("llama", R"(, "attention_bias": 0)").boolean("attention_bias"));
+  EXPECT_TRUE(values_of("llama", R"(, "attention_bias": 1)").boolean("attention_bias"));
+  EXPECT_NE(refusal("llama", R"(, "attention_bias": 2)")
+                .find("'attention_bias' must be true or false, got 2"),
+            std::string::npos);
+}
+
 TEST(WholeNumbers, MayHaveAPointInConfigJson) {
   EXPECT_EQ(
       values_of("gemma2", R"(, "query_pre_attn_scalar": 144.0)").integer("query_pre_attn_scalar"),
