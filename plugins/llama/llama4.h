@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -10,14 +11,14 @@
 namespace llama {
 
 struct Llama4Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
-  bool is_gguf;                               // the weights are from a GGUF file
-  std::int64_t intermediate_size_mlp;         // F of layers without experts
-  std::int64_t interleave_moe_layer_step;     // one in this many layers has experts
-  std::int64_t no_rope_layer_interval;        // one in this many layers has no positions
-  std::vector<std::int64_t> no_rope_layers;   // 1 = with rotary positions; empty = by the interval
-  std::vector<std::int64_t> moe_layers;       // layers with experts; empty = by the step
-  std::vector<std::string_view> layer_types;  // empty, or consistent with the positions
-  std::int64_t attention_chunk_size;          // tokens, for layers with positions
+  bool is_gguf;                              // the weights are from a GGUF file
+  std::int64_t intermediate_size_mlp;        // F of layers without experts
+  std::int64_t interleave_moe_layer_step;    // one in this many layers has experts
+  std::int64_t no_rope_layer_interval;       // one in this many layers has no positions
+  std::vector<std::int64_t> no_rope_layers;  // 1 = with rotary positions; empty = by the interval
+  std::optional<std::vector<std::int64_t>> moe_layers;  // layers with experts; absent = by the step
+  std::vector<std::string_view> layer_types;            // empty, or consistent with the positions
+  std::int64_t attention_chunk_size;                    // tokens, for layers with positions
   bool use_qk_norm;
   bool attn_temperature_tuning;
   std::int64_t floor_scale;  // tokens

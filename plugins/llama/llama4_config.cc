@@ -35,7 +35,9 @@ void llama4_keys(Schema<Llama4Config>& key) {
        .aliases = {"llama4.feed_forward_length"},
        .doc = "width of layers without experts"});
   key("interleave_moe_layer_step", &C::interleave_moe_layer_step,
-      {.fallback = 1, .min = 1, .doc = "one in this many layers has experts"});
+      {.fallback = 1,
+       .min = 0,
+       .doc = "one in this many layers has experts; 0 = the layers are in moe_layers"});
   key("no_rope_layer_interval", &C::no_rope_layer_interval,
       {.fallback = 4,
        .min = 1,
@@ -67,12 +69,12 @@ void llama4_keys(Schema<Llama4Config>& key) {
   moe_keys(key, {.experts_key = "num_local_experts",
                  .experts_aliases = {"num_experts"},
                  .experts = 16,
+                 .least_experts = 0,
                  .per_token = 1});
   key("moe_layers", &C::moe_layers,
-      {.fallback = std::vector<std::int64_t>{},
-       .min = 0,
-       .flags = LAMINA_KEY_NULL_IS_ZERO,
-       .doc = "indices of layers with experts, from 0; empty = by interleave_moe_layer_step"});
+      {.min = 0,
+       .doc = "indices of layers with experts, from 0; empty = none; default: by "
+              "interleave_moe_layer_step"});
   key("layer_types", &C::layer_types,
       {.choices = {kChunkedAttention, kFullAttention},
        .flags = LAMINA_KEY_PER_LAYER,
@@ -88,6 +90,25 @@ void derive_llama4(const Llama4Config& c, const Derived& derived) {
   derived.set("use_qk_norm", !c.is_gguf || c.num_experts != kExpertsWithoutNorms);
 }
 
+namespace {
+
+// A dense model has no experts and lists no layer with them, as Llama Guard 4.
+void check_experts(const Llama4Config& c, const Problems& problem) {
+  if (c.moe_layers) check_listed_layers(c, "moe_layers", *c.moe_layers, problem);
+  const bool some = c.moe_layers ? !c.moe_layers->empty() : c.interleave_moe_layer_step > 0;
+  // GGUF files have no moe_layers, and llama.cpp reads 0 as no layer with experts.
+  if (!c.moe_layers && c.interleave_moe_layer_step == 0 && !c.is_gguf)
+    problem("interleave_moe_layer_step",
+            "got 0 without moe_layers; it must be at least 1, or moe_layers must list the layers "
+            "with experts, eg: [] for none");
+  else if (c.num_experts == 0 && some)
+    problem("num_local_experts", "got 0, but by ",
+            c.moe_layers ? "moe_layers" : "interleave_moe_layer_step",
+            " there are layers with experts; it must be at least 1, or moe_layers must be empty");
+}
+
+}  // namespace
+
 void validate_llama4(const Llama4Config& c, const Problems& problem) {
   check_moe(c, problem, "num_local_experts");
   const auto listed = static_cast<std::int64_t>(c.no_rope_layers.size());
@@ -95,7 +116,7 @@ void validate_llama4(const Llama4Config& c, const Problems& problem) {
     problem("no_rope_layers", "has ", c.no_rope_layers.size(),
             " elements; it must have one for each of the ", c.num_hidden_layers,
             " layers, or none");
-  check_listed_layers(c, "moe_layers", c.moe_layers, problem);
+  check_experts(c, problem);
   if (listed != 0 && listed != c.num_hidden_layers) return;
   for (std::size_t i = 0; i < c.layer_types.size(); ++i) {
     const bool sees_all = is_global(c, static_cast<std::int64_t>(i)) || c.attention_chunk_size == 0;
@@ -115,9 +136,10 @@ bool is_global(const Llama4Config& c, std::int64_t i) {
 }
 
 bool has_experts(const Llama4Config& c, std::int64_t i) {
-  if (!c.moe_layers.empty())
-    return std::find(c.moe_layers.begin(), c.moe_layers.end(), i) != c.moe_layers.end();
-  return (i + 1) % c.interleave_moe_layer_step == 0;
+  if (c.moe_layers)
+    return std::find(c.moe_layers->begin(), c.moe_layers->end(), i) != c.moe_layers->end();
+  const std::int64_t step = c.interleave_moe_layer_step;
+  return step > 0 && (i + 1) % step == 0;
 }
 
 }  // namespace llama

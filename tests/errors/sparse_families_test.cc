@@ -113,8 +113,16 @@ TEST(SparseFamilyErrors, Experts) {
                "must be at most that"});
   expect_each({"qwen3_moe", "qwen3_custom_moe", "qwen3_next", "qwen3_5_moe", "envy"},
               {"num_experts_per_tok=5"}, {"got 5; a layer has num_experts = 4 experts"});
-  expect_each({"mixtral", "gpt_oss", "llama4"}, {"num_local_experts=0"},
+  expect_each({"mixtral", "gpt_oss"}, {"num_local_experts=0"},
               {"at least 1 and at most 65536, got 0"});
+  expect_each({"llama4"}, {"num_local_experts=0"},
+              {"'num_local_experts': got 0, but by interleave_moe_layer_step there are layers with "
+               "experts; it must be at least 1, or moe_layers must be empty"});
+  expect_each({"llama4"}, {"num_local_experts=0", "moe_layers=[1]"},
+              {"'num_local_experts': got 0, but by moe_layers there are layers with experts"});
+  expect_each({"llama4"}, {"num_experts_per_tok=0"},
+              {"'num_experts_per_tok': got 0; a layer has num_local_experts = 4 experts, so it "
+               "must be at least 1"});
   expect_each({"deepseek", "deepseek_v2"}, {"num_experts_per_tok=9"},
               {"got 9; a layer has n_routed_experts = 8 experts"});
   expect_each(
@@ -187,7 +195,10 @@ TEST(SparseFamilyErrors, Patterns) {
               {"'no_rope_layers': has 1 elements; it must have one for each of the 2 layers"});
   expect_each({"llama4"}, {"layer_types=[\"chunked_attention\", \"full_attention\"]"},
               {"'layer_types': got full_attention for layer 1", "it must be chunked_attention"});
-  expect_each({"llama4", "envy"}, {"interleave_moe_layer_step=0"}, {"at least 1, got 0"});
+  expect_each({"envy"}, {"interleave_moe_layer_step=0"}, {"at least 1, got 0"});
+  expect_each({"llama4"}, {"interleave_moe_layer_step=0"},
+              {"'interleave_moe_layer_step': got 0 without moe_layers; it must be at least 1, or "
+               "moe_layers must list the layers with experts, eg: [] for none"});
   expect_each({"qwen3_next", "qwen3_5"}, {"full_attention_interval=0"}, {"at least 1, got 0"});
   expect_each({"gemma3"}, {"sliding_window_pattern=0"}, {"at least 1, got 0"});
   expect_each({"gemma4"}, {"num_kv_shared_layers=2"},

@@ -109,6 +109,22 @@ TEST(SdkSchema, KeysWithoutAValueLeaveTheFieldAlone) {
   EXPECT_EQ(c.rope.theta, 10000);
 }
 
+TEST(SdkSchema, AnOptionalFieldIsEmptyWithoutAValueOnly) {
+  struct Listed {
+    std::optional<std::vector<std::int64_t>> layers;
+  };
+  Schema<Listed> key;
+  key("layers", &Listed::layers, {.min = 0, .doc = "layers"});
+  EXPECT_EQ(key.keys()[0].type, LAMINA_KIND_INT_LIST);
+  RecordingConfig config;
+  config.values["layers"] = std::monostate{};
+  EXPECT_FALSE(key.read(&config).layers);
+  config.values["layers"] = std::vector<std::int64_t>{};
+  EXPECT_EQ(key.read(&config).layers, std::vector<std::int64_t>{});
+  config.values["layers"] = std::vector<std::int64_t>{2, 5};
+  EXPECT_EQ(key.read(&config).layers, (std::vector<std::int64_t>{2, 5}));
+}
+
 TEST(SdkSchema, ShortFormsDeclareTypesLimitsAndDefaults) {
   Schema<Config> key;
   key.size("heads", &Config::heads, "query heads");

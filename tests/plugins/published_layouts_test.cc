@@ -336,6 +336,38 @@ TEST(Nulls, AsKeyValueHeadsAreTheQueryHeads) {
     EXPECT_EQ(heads(type, ""), "num_key_value_heads = 8 (default)") << type;
 }
 
+// The blocks of a model's layers, by their ids.
+std::vector<std::uint32_t> blocks_of(const std::string& model_type, const std::string& more) {
+  const lamina::testing::TempDir folder;
+  const config::ModelSource source =
+      config::load_model(folder.write("config.json", small_config(model_type, more)));
+  const Family& family = load_family(lamina::testing::shipped_plugins(), source);
+  std::vector<std::uint32_t> out;
+  for (const SegmentSpec& segment : family.plan(family.configure(source.raw, "")).segments)
+    for (std::int64_t time = 0; time < segment.times; ++time)
+      for (const PositionSpec& position : segment.unit) out.push_back(position.block);
+  return out;
+}
+
+// Llama 4: 1 and 2 are layers with positions, 3 and 4 without; 2 and 4 have experts.
+TEST(ListedLayers, AnEmptyListIsNotAMissingOne) {
+  using Blocks = std::vector<std::uint32_t>;
+  EXPECT_EQ(blocks_of("llama4_text", ""), (Blocks{2, 2, 2, 4}));
+  EXPECT_EQ(blocks_of("llama4_text", R"(, "moe_layers": null)"), (Blocks{2, 2, 2, 4}));
+  EXPECT_EQ(blocks_of("llama4_text", R"(, "moe_layers": [])"), (Blocks{1, 1, 1, 3}));
+  EXPECT_EQ(blocks_of("llama4_text", R"(, "moe_layers": [1])"), (Blocks{1, 2, 1, 3}));
+}
+
+// Llama Guard 4.
+TEST(ListedLayers, AModelWithoutExpertsIsDense) {
+  EXPECT_EQ(blocks_of("llama4_text", R"(, "num_local_experts": 0, "num_experts_per_tok": 0,
+      "interleave_moe_layer_step": 0, "moe_layers": [])"),
+            (std::vector<std::uint32_t>{1, 1, 1, 3}));
+  EXPECT_NE(refusal("llama4_text", R"(, "num_local_experts": 0)")
+                .find("'num_local_experts': got 0, but by interleave_moe_layer_step"),
+            std::string::npos);
+}
+
 TEST(ForeignKeys, HostKeysAreRefusedInConfigJson) {
   for (const char* member : {R"("use_qk_norm": true)", R"("logit_scale": 0.5)",
                              R"("final_logit_softcapping": 30.0)", R"("attention_sink": true)",

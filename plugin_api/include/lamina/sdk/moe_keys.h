@@ -5,6 +5,8 @@
 //   moe_keys(key, {.experts_key = "num_local_experts", .experts = 8, .per_token = 2});
 #pragma once
 
+#include <algorithm>
+
 #include "lamina/sdk/moe.h"
 #include "lamina/sdk/schema.h"
 
@@ -40,7 +42,7 @@ struct MoeDefaults {
   std::string_view experts_key = "num_experts";
   std::vector<std::string_view> experts_aliases = {};
   std::int64_t experts = 8;
-  std::int64_t least_experts = 1;  // 0: a model without experts has the key too
+  std::int64_t least_experts = 1;  // 0: a model without experts has the two keys too
   std::string_view per_token_key = "num_experts_per_tok";
   std::int64_t per_token = 2;
   std::vector<std::string_view> per_token_aliases = {};
@@ -60,7 +62,7 @@ void moe_keys(Schema<Config>& key, const MoeDefaults& defaults) {
        .doc = "experts E per layer"});
   key(defaults.per_token_key, &Config::num_experts_per_tok,
       {.fallback = defaults.per_token,
-       .min = 1,
+       .min = static_cast<double>(std::min<std::int64_t>(defaults.least_experts, 1)),
        .aliases = defaults.per_token_aliases,
        .doc = "experts K per token"});
   key("output_router_logits", &Config::output_router_logits,
@@ -94,7 +96,10 @@ inline void check_moe(const MoeConfig& c, const Problems& problem,
                       std::string_view experts_key = "num_experts",
                       std::string_view per_token_key = "num_experts_per_tok") {
   const KeyNames& name = problem.names();
-  if (c.num_experts > 0 && c.num_experts_per_tok > c.num_experts)
+  if (c.num_experts > 0 && c.num_experts_per_tok < 1)
+    problem(name(per_token_key), "got ", c.num_experts_per_tok, "; a layer has ", name(experts_key),
+            " = ", c.num_experts, " experts, so it must be at least 1");
+  else if (c.num_experts > 0 && c.num_experts_per_tok > c.num_experts)
     problem(name(per_token_key), "got ", c.num_experts_per_tok, "; a layer has ", name(experts_key),
             " = ", c.num_experts, " experts, so it must be at most that");
 }

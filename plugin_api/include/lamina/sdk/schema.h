@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -28,6 +29,16 @@ auto& member_of(Object& object, Member member, More... more) {
   else
     return member_of(object.*member, more...);
 }
+
+// The type of a key's values: T for a field std::optional<T>.
+template <class Field>
+struct ValueOf {
+  using type = Field;
+};
+template <class T>
+struct ValueOf<std::optional<T>> {
+  using type = T;
+};
 }  // namespace detail
 
 // The field of a key inside a part of the Config:
@@ -41,8 +52,9 @@ template <class Config>
 class Schema {
  public:
   // Declares a key. field: a pointer to a member, or a function that returns a reference to part of
-  // a Config.
-  template <class Field, class T = std::remove_cvref_t<std::invoke_result_t<Field, Config&>>>
+  // a Config. A std::optional is empty if the key has no value, which an empty list is.
+  template <class Field, class T = typename detail::ValueOf<
+                             std::remove_cvref_t<std::invoke_result_t<Field, Config&>>>::type>
   void operator()(std::string_view name, Field field, const std::type_identity_t<Key<T>>& key) {
     declare(name, key).read = [field](std::string_view now, Config& c,
                                       const lamina_config_t* config) {
