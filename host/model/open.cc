@@ -1,6 +1,7 @@
 #include "model/open.h"
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 
 #include "config/file_faults.h"
@@ -305,10 +306,16 @@ std::string list_unread(const std::vector<std::string>& unread, std::size_t limi
   return fmt::format("{}{}", fmt::join(std::span(unread).first(shown), ", "), more);
 }
 
+std::vector<std::string> unused_keys(const decoder::Model& model) {
+  std::vector<std::string> out = model.config().unread();
+  std::ranges::copy(model.config().idle(), std::back_inserter(out));
+  return out;
+}
+
 void note_unread(const decoder::Model& model) {
   constexpr std::size_t kShown = 16;
-  const std::vector<std::string>& unread = model.config().unread();
-  if (!unread.empty()) log::debug("unused keys of the model: {}", list_unread(unread, kShown));
+  const std::vector<std::string> unused = unused_keys(model);
+  if (!unused.empty()) log::debug("unused keys of the model: {}", list_unread(unused, kShown));
 }
 
 }  // namespace lamina::model

@@ -129,11 +129,14 @@ auto while_training(const std::string& path, const Use& use) {
   }
 }
 
+// Returns the keys of config.json without effect: ModelConfig::unread() and idle().
+std::vector<std::string> unused_keys(const decoder::Model& model);
+
 // Logs them, for -v.
 void note_unread(const decoder::Model& model);
 
 // "alibi (config.json:7), bottleneck (config.json:9) and 3 more": the first `limit` of
-// ModelConfig::unread().
+// unused_keys().
 std::string list_unread(const std::vector<std::string>& unread, std::size_t limit);
 
 }  // namespace lamina::model

@@ -1,5 +1,6 @@
 // Calls a family's functions for the config of one model: final values, plan, options.
 #include <algorithm>
+#include <iterator>
 
 #include "config/model_keys.h"
 #include "config/schema.h"
@@ -274,14 +275,14 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
   settle_rope_keys(keys, name(), settled, problems);
   settle_host_keys(keys, name(), settled, problems);
   refuse_other_kinds(keys, settled, problems);
-  drop_ignored(keys, settled);
+  std::vector<std::string> idle = drop_ignored(keys, name(), settled);
   drop_absent(keys, settled);
   problems.raise();
   config::Resolved resolved =
       config::resolve_model(without_ignored(keys, settled), with_implied(keys, settled), where);
   config::Table& values = resolved.values;
   refuse_layer_settings(name(), resolved.unread, problems);
-  check_scaling_has_kind(keys, values, problems);
+  std::ranges::copy(settle_idle_scaling(keys, values, problems), std::back_inserter(idle));
   check_sources(*this, values, problems);
   check_sizes(*this, values, problems);
   problems.raise();
@@ -307,6 +308,7 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
   });
   ModelConfig out(keys_, in_order(keys, values),
                   {.unknown = unknown_keys(keys, resolved.unread),
+                   .idle = std::move(idle),
                    .training = training_differences(keys, resolved)},
                   where, in_wrapper);
   if (source.validate) {

@@ -246,7 +246,22 @@ void settle_rope_keys(const std::vector<ModelKey>& keys, const std::string& fami
   erase_keys(names, given, raw, [](std::string_view name) { return !is_rope_path(name); });
 }
 
-void drop_ignored(const std::vector<ModelKey>& keys, config::Raw& raw) {
+std::vector<std::string> drop_ignored(const std::vector<ModelKey>& keys, const std::string& family,
+                                      config::Raw& raw) {
+  std::vector<std::string> out;
+  for (const config::RawEntry& entry : raw.entries) {
+    if (!is_json(entry.origin)) continue;
+    const std::string_view name = without_section(entry.key);
+    const auto declared = [&](bool ignored) {
+      return std::ranges::find_if(keys, [&](const ModelKey& key) {
+        return key.ignored == ignored && key.key.name == name;
+      });
+    };
+    if (const auto own = declared(false);
+        own != keys.end() && declared(true) != keys.end() && own->key.preset != entry.value)
+      out.push_back(fmt::format("{} ({}; family '{}' reads it as '{}')", name, entry.origin.text,
+                                family, own->hf_name));
+  }
   erase(raw, [&](std::string_view name) {
     return std::ranges::any_of(keys, [&](const ModelKey& key) {
       return key.ignored && key.key.name == name &&
@@ -254,6 +269,7 @@ void drop_ignored(const std::vector<ModelKey>& keys, config::Raw& raw) {
                  keys, [&](const auto& other) { return !other.ignored && other.key.name == name; });
     });
   });
+  return out;
 }
 
 void refuse_other_kinds(const std::vector<ModelKey>& keys, config::Raw& raw,

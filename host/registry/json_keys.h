@@ -26,8 +26,9 @@ void settle_host_keys(const std::vector<ModelKey>& keys, const std::string& fami
                       config::Raw& raw, config::Problems& problems);
 
 // Drops the keys that a family ignores in config.json, but declares for run files and the object
-// "lamina".
-void drop_ignored(const std::vector<ModelKey>& keys, config::Raw& raw);
+// "lamina". Returns those with another value than the default: "x (config.json:7; family ...)".
+std::vector<std::string> drop_ignored(const std::vector<ModelKey>& keys, const std::string& family,
+                                      config::Raw& raw);
 
 // Adds a problem for keys of models that are no causal decoders, and drops them.
 void refuse_other_kinds(const std::vector<ModelKey>& keys, config::Raw& raw,

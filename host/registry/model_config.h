@@ -39,6 +39,7 @@ struct ModelKey {
 // Keys of a config.json that have no effect here.
 struct UnusedKeys {
   std::vector<std::string> unknown;   // see unknown_keys() in json_keys.h
+  std::vector<std::string> idle;      // keys of the family without effect, with places and reasons
   std::vector<std::string> training;  // see training_differences() there
 };
 
@@ -53,6 +54,9 @@ class ModelConfig {
   const std::vector<ModelKey>& keys() const { return *data_->keys; }
   // Keys of config.json that neither the family nor the host knows, with their places, sorted.
   const std::vector<std::string>& unread() const { return data_->unused.unknown; }
+  // Keys of config.json that the family knows and that have no effect in this model, with places
+  // and reasons.
+  const std::vector<std::string>& idle() const { return data_->unused.idle; }
   // Warnings for a training run: effects in the original training that this program does not have.
   const std::vector<std::string>& training_differences() const { return data_->unused.training; }
   // The file (or run file) that describes the model.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -55,6 +56,83 @@ bool is_zero(const config::Value& value) {
   return value == config::Value(0) || value == config::Value(0.0);
 }
 
+constexpr std::string_view kScaling = "rope_scaling.", kKind = "rope_scaling.rope_type",
+                           kYarnPair = "rope_scaling.mscale_all_dim";
+
+struct ScalingKey {
+  std::string_view name;
+  std::vector<std::string> kinds;  // that use it
+};
+
+const std::vector<std::string>& scaling_kinds() {
+  static const std::vector<std::string> out = {"linear", "dynamic", "llama3", "yarn", "longrope"};
+  return out;
+}
+
+// The context before stretching is absent, because it has a value in every model. Families may
+// scale their scores by mscale_all_dim, with any kind.
+const std::vector<ScalingKey>& scaling_keys() {
+  static const std::vector<ScalingKey> out = {{"factor", scaling_kinds()},
+                                              {"low_freq_factor", {"llama3"}},
+                                              {"high_freq_factor", {"llama3"}},
+                                              {"beta_fast", {"yarn"}},
+                                              {"beta_slow", {"yarn"}},
+                                              {"truncate", {"yarn"}},
+                                              {"attention_factor", {"yarn", "longrope"}},
+                                              {"mscale", {"yarn"}},
+                                              {"mscale_all_dim", scaling_kinds()},
+                                              {"short_factor", {"longrope"}},
+                                              {"long_factor", {"longrope"}}};
+  return out;
+}
+
+// Why a key of scaling has no effect.
+struct Idle {
+  const config::Entry* cause;  // the key that turns it off
+  std::string advice;
+  // The two are accepted in one file: earlier checkpoints have all keys beside "default".
+  bool may_share_a_file = false;
+};
+
+// Returns whether the kind is of some layers: a family may have another for its windowed layers,
+// which share the keys of rope_scaling.
+bool is_kind(const config::Entry& entry) { return entry.key.ends_with("rope_type"); }
+
+// Returns whether some layers have a kind of scaling that uses the key.
+bool is_used(const ScalingKey& key, const config::Table& values) {
+  return std::ranges::any_of(values.entries(), [&](const config::Entry& entry) {
+    const auto* text = is_kind(entry) ? entry.value.get_if<std::string>() : nullptr;
+    if (!text) return false;
+    const std::string used = *text == "su" ? "longrope" : *text;  // an earlier name
+    return std::ranges::count(key.kinds, used) > 0;
+  });
+}
+
+std::optional<Idle> idleness(const config::Entry& entry, const config::Table& values) {
+  const config::Entry* kind = values.find(kKind);
+  const auto* text = kind ? kind->value.get_if<std::string>() : nullptr;
+  if (!text || !entry.key.starts_with(kScaling)) return {};
+  const auto key = std::ranges::find(
+      scaling_keys(), std::string_view(entry.key).substr(kScaling.size()), &ScalingKey::name);
+  if (key == scaling_keys().end()) return {};
+  if (is_used(*key, values)) {
+    const config::Entry* pair = key->name == "mscale" ? values.find(kYarnPair) : nullptr;
+    if (pair && is_zero(pair->value)) return Idle{pair, "set both, or remove it", false};
+    return {};
+  }
+  if (*text == "default" || *text == "mrope")
+    return Idle{kind, "set the kind of scaling, eg: \"linear\", or remove it", true};
+  if (*text != "su" && std::ranges::count(scaling_kinds(), *text) == 0) return {};
+  return Idle{kind, fmt::format("remove it, or set the kind {}", config::join_choices(key->kinds)),
+              false};
+}
+
+// Returns the default of the key; nullptr if it has none.
+const config::Value* preset_of(const std::vector<ModelKey>& keys, std::string_view name) {
+  const auto key = std::ranges::find(keys, name, [](const ModelKey& one) { return one.key.name; });
+  return key != keys.end() && key->key.preset ? &*key->key.preset : nullptr;
+}
+
 }  // namespace
 
 void check_rope_objects(const config::Raw& raw, config::Problems& problems) {
@@ -91,26 +169,31 @@ void check_rope_objects(const config::Raw& raw, config::Problems& problems) {
   }
 }
 
-void check_scaling_has_kind(const std::vector<ModelKey>& keys, const config::Table& values,
-                            config::Problems& problems) {
-  const config::Entry* kind = values.find("rope_scaling.rope_type");
-  if (!kind || kind->value != config::Value("default")) return;
-  for (const char* name :
-       {"factor", "low_freq_factor", "high_freq_factor", "beta_fast", "beta_slow", "truncate",
-        "attention_factor", "mscale", "mscale_all_dim", "short_factor", "long_factor"}) {
-    const std::string key = fmt::format("rope_scaling.{}", name);
-    const config::Entry* entry = values.find(key);
-    if (!entry || is_json(entry->origin) || entry->origin.kind <= kind->origin.kind) continue;
-    const auto declared =
-        std::ranges::find(keys, key, [](const ModelKey& known) { return known.key.name; });
-    if (declared != keys.end() && declared->key.preset == entry->value) continue;
-    problems.add(
-        {entry->origin.text,
-         fmt::format(
-             "'model.{}' has no effect, because 'model.rope_scaling.rope_type' is \"default\"",
-             key),
-         {"set the kind of scaling, eg: \"linear\", or remove it"}});
+std::vector<std::string> settle_idle_scaling(const std::vector<ModelKey>& keys,
+                                             config::Table& values, config::Problems& problems) {
+  std::vector<std::string> listed;
+  config::Table out;
+  for (const config::Entry& entry : values.entries()) {
+    const std::optional<Idle> idle = idleness(entry, values);
+    const config::Value* preset = idle ? preset_of(keys, entry.key) : nullptr;
+    if (!idle || (preset != nullptr && *preset == entry.value)) {
+      out.add(entry);
+      continue;
+    }
+    const config::Entry& cause = *idle->cause;
+    if (is_json(entry.origin))
+      listed.push_back(fmt::format("{} ({}; {} = {} does not use it)", entry.key, entry.origin.text,
+                                   cause.key, config::to_toml(cause.value)));
+    else if (entry.origin.kind > cause.origin.kind ||
+             (entry.origin.kind == cause.origin.kind && !idle->may_share_a_file))
+      problems.add({entry.origin.text,
+                    fmt::format("'model.{}' has no effect, because 'model.{}' is {}", entry.key,
+                                cause.key, config::to_toml(cause.value)),
+                    {idle->advice}});
+    if (preset != nullptr) out.add({entry.key, *preset, {}});
   }
+  values = std::move(out);
+  return listed;
 }
 
 void prefer_outer_context(config::Raw& raw) {

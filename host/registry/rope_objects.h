@@ -13,10 +13,11 @@ namespace lamina::registry {
 // the kind, or with an attention_factor of 0, which is no value that a model can have.
 void check_rope_objects(const config::Raw& raw, config::Problems& problems);
 
-// Adds a problem for each key of a kind of scaling that is set although there is none. The two
-// values may be in one file, as in a checkpoint, or in a config.json.
-void check_scaling_has_kind(const std::vector<ModelKey>& keys, const config::Table& values,
-                            config::Problems& problems);
+// Gives keys that the kind of scaling does not use their defaults, so that no checkpoint has
+// them. Adds a problem for each that the user set, unless a later setting changed the kind. Returns
+// the keys of a config.json, with places and reasons: published files have such keys.
+std::vector<std::string> settle_idle_scaling(const std::vector<ModelKey>& keys,
+                                             config::Table& values, config::Problems& problems);
 
 // For yarn, llama3 and longrope, original_max_position_embeddings at the top has precedence over
 // the object's, unless the object has one object for each kind of layers.

@@ -162,6 +162,27 @@ TEST(StackKeys, KeysWithoutEffectAreRefused) {
       folder.write("m.toml", described("llama2", "rope_scaling.rope_type = \"default\"\n"));
   EXPECT_ERROR_SAYS(open_source(config::load_model(file, {{"model.rope_scaling.factor=8.0"}, {}})),
                     ExitCode::usage, "--set model.rope_scaling.factor=8.0: 'model.rope_scaling.");
+  const auto scaled = [](const std::string& kind, const std::string& more) {
+    return described(
+        "llama2", "rope_scaling.rope_type = \"" + kind + "\"\nrope_scaling.factor = 4.0\n" + more);
+  };
+  EXPECT_ERROR_SAYS(open_description(scaled("yarn", "rope_scaling.low_freq_factor = 2.0\n")),
+                    ExitCode::usage,
+                    "'model.rope_scaling.low_freq_factor' has no effect, because "
+                    "'model.rope_scaling.rope_type' is \"yarn\"\n"
+                    "  remove it, or set the kind \"llama3\"");
+  EXPECT_ERROR_SAYS(open_description(scaled("linear", "rope_scaling.beta_fast = 16.0\n")),
+                    ExitCode::usage, "'model.rope_scaling.rope_type' is \"linear\"\n");
+  EXPECT_ERROR_SAYS(open_description(scaled("yarn", "rope_scaling.mscale = 0.5\n")),
+                    ExitCode::usage,
+                    "'model.rope_scaling.mscale' has no effect, because "
+                    "'model.rope_scaling.mscale_all_dim' is 0.0\n  set both, or remove it");
+  // A later setting of the kind leaves keys of the earlier kind without effect.
+  const std::string yarn =
+      folder.write("y.toml", scaled("yarn", "rope_scaling.beta_fast = 16.0\n"));
+  const decoder::Model linear =
+      open_source(config::load_model(yarn, {{"model.rope_scaling.rope_type=linear"}, {}}));
+  EXPECT_EQ(linear.config().values().number("rope_scaling.beta_fast"), 32);
   // A checkpoint has all keys.
   open_description(described("llama2", "rope_scaling.factor = 1.0\n"));
   open_description(described("llama2", "rope_scaling = {rope_type = \"default\", factor = 8.0}\n"));

@@ -76,6 +76,29 @@ TEST(RopeLayouts, RopeTypeCountsBesideType) {
                 "linear");
 }
 
+TEST(RopeLayouts, KeysOfAnotherKindAreListedAndHaveTheirDefaults) {
+  const ModelConfig config = configure(small_config("llama", R"(, "rope_scaling":
+      {"rope_type": "linear", "factor": 2.0, "beta_fast": 16.0, "high_freq_factor": 4.0})"));
+  EXPECT_EQ(config.values().number("rope_scaling.factor"), 2);
+  EXPECT_EQ(config.values().number("rope_scaling.beta_fast"), 32);
+  EXPECT_TRUE(config.unread().empty());
+  ASSERT_EQ(config.idle().size(), 1u);
+  EXPECT_TRUE(config.idle()[0].starts_with("rope_scaling.beta_fast (")) << config.idle()[0];
+  EXPECT_TRUE(config.idle()[0].ends_with("; rope_scaling.rope_type = \"linear\" does not use it)"))
+      << config.idle()[0];
+  const ModelConfig yarn = configure(small_config("llama", R"(, "rope_scaling":
+      {"rope_type": "yarn", "factor": 2.0, "beta_fast": 16.0, "mscale": 0.5})"));
+  EXPECT_EQ(yarn.values().number("rope_scaling.beta_fast"), 16);
+  ASSERT_EQ(yarn.idle().size(), 1u);
+  EXPECT_TRUE(yarn.idle()[0].starts_with("rope_scaling.mscale (")) << yarn.idle()[0];
+  // The windowed layers use the keys.
+  const ModelConfig windowed = configure(small_config("olmo3", R"(, "rope_parameters":
+      {"full_attention": {"rope_type": "default", "factor": 2.0, "beta_fast": 16.0},
+       "sliding_attention": {"rope_type": "yarn"}})"));
+  EXPECT_EQ(windowed.values().number("rope_scaling.beta_fast"), 16);
+  EXPECT_TRUE(windowed.idle().empty());
+}
+
 TEST(RopeLayouts, PartialFactorOfTheObjectCounts) {
   for (const char* type : {"qwen3_next", "qwen3_5_text"})
     EXPECT_EQ(values_of(type, R"(, "head_dim": 32, "partial_rotary_factor": 0.5,
@@ -393,6 +416,15 @@ TEST(ForeignKeys, AreTheHostsInItsObject) {
 }
 
 TEST(ForeignKeys, AWindowOfAFamilyWithoutOneHasNoEffect) {
+  const ModelConfig config = configure(small_config("llama", R"(, "sliding_window": 8)"));
+  ASSERT_EQ(config.idle().size(), 1u);
+  EXPECT_TRUE(config.idle()[0].starts_with("sliding_window (")) << config.idle()[0];
+  EXPECT_TRUE(config.idle()[0].ends_with("; family 'llama2' reads it as 'lamina.sliding_window')"))
+      << config.idle()[0];
+  for (const char* silent : {"null", "0"})
+    EXPECT_TRUE(configure(small_config("llama", fmt::format(R"(, "sliding_window": {})", silent)))
+                    .idle()
+                    .empty());
   EXPECT_EQ(values_of("llama", R"(, "sliding_window": 8)").integer("sliding_window"), 0);
   EXPECT_EQ(values_of("llama", R"(, "lamina": {"sliding_window": 8})").integer("sliding_window"),
             8);

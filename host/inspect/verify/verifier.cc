@@ -88,7 +88,7 @@ Verifier::Verifier(const std::string& directory, DType dtype, const registry::Ca
       model::open(directory, plugins, {}, {}, std::filesystem::exists(adapter) ? adapter : "");
   files_ = opened.weight_files();
   model_ = std::move(opened.model);
-  report_.unread = model_->config().unread();
+  report_.unread = model::unused_keys(*model_);
   if (model_->adapter()) freeze_all_but_adapter(*model_);
   if (opened.published) placeholders_ = opened.published->placeholder_token_ids();
   weights::keep_blocks(*model_, *files_, dtype);
