@@ -301,6 +301,7 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
   check_host_keys(*this, values, where, problems);
   problems.raise();
   check_per_layer(keys, values, problems);
+  check_scaled_base(values, problems);
   problems.raise();
 
   const bool in_wrapper = std::ranges::any_of(raw.entries, [](const config::RawEntry& entry) {

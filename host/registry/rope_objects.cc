@@ -196,6 +196,21 @@ std::vector<std::string> settle_idle_scaling(const std::vector<ModelKey>& keys,
   return listed;
 }
 
+void check_scaled_base(const config::Table& values, config::Problems& problems) {
+  for (const config::Entry& kind : values.entries()) {
+    if (!is_kind(kind) || kind.value != config::Value("yarn")) continue;
+    std::string name = "rope_theta";
+    if (kind.key != kKind)  // "sliding_rope_theta" beside "sliding_rope_type"
+      name = kind.key.substr(0, kind.key.size() - std::string_view("rope_type").size()) + name;
+    const config::Entry* base = values.find(name);
+    if (!base || base->value != config::Value(1.0)) continue;
+    problems.add(
+        {base->origin.text,
+         fmt::format("'{}' is 1; yarn needs another base, because the powers of 1 are equal", name),
+         {fmt::format("{} is given at {}", kind.key, kind.origin.text)}});
+  }
+}
+
 void prefer_outer_context(config::Raw& raw) {
   const std::string outer_key = fmt::format("model.{}", kContext);
   const config::RawEntry* outer = find(raw.entries, outer_key);

@@ -19,6 +19,9 @@ void check_rope_objects(const config::Raw& raw, config::Problems& problems);
 std::vector<std::string> settle_idle_scaling(const std::vector<ModelKey>& keys,
                                              config::Table& values, config::Problems& problems);
 
+// Adds a problem for a base of rotary positions that yarn cannot stretch.
+void check_scaled_base(const config::Table& values, config::Problems& problems);
+
 // For yarn, llama3 and longrope, original_max_position_embeddings at the top has precedence over
 // the object's, unless the object has one object for each kind of layers.
 void prefer_outer_context(config::Raw& raw);

@@ -62,6 +62,16 @@ TEST_F(PublishedConfig, WrongValuesHaveTheCodeOfModels) {
              {"m/config.json: contains no family", "\"model_type\""}});
 }
 
+TEST_F(PublishedConfig, ABaseThatYarnCannotStretchHasItsPlace) {
+  w_.write("m/config.json", R"({"model_type": "llama", "vocab_size": 149, "hidden_size": 48,
+      "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+      "rope_theta": 1.0, "rope_scaling": {"rope_type": "yarn", "factor": 2.0}})");
+  w_.expect({{"plan", "m"},
+             4,
+             {"m/config.json:3: 'rope_theta' is 1; yarn needs another base, because the powers of "
+              "1 are equal\n  rope_scaling.rope_type is given at m/config.json:3"}});
+}
+
 // A family names the keys of its declaration in a text; the file may call them otherwise.
 TEST_F(PublishedConfig, PlacesOfAllKeysInATextAreNamed) {
   write_config("num_attention_heads", "7");

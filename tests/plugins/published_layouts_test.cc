@@ -99,6 +99,21 @@ TEST(RopeLayouts, KeysOfAnotherKindAreListedAndHaveTheirDefaults) {
   EXPECT_TRUE(windowed.idle().empty());
 }
 
+TEST(RopeLayouts, YarnNeedsABase) {
+  EXPECT_NE(refusal("llama", R"(, "rope_theta": 1.0,
+      "rope_scaling": {"rope_type": "yarn", "factor": 2.0})")
+                .find("'rope_theta' is 1; yarn needs another base"),
+            std::string::npos);
+  EXPECT_EQ(refusal("llama", R"(, "rope_theta": 1.0,
+      "rope_scaling": {"rope_type": "linear", "factor": 2.0})"),
+            "accepted");
+  EXPECT_NE(refusal("olmo3", R"(, "rope_parameters":
+      {"full_attention": {"rope_type": "default"},
+       "sliding_attention": {"rope_type": "yarn", "rope_theta": 1.0, "factor": 2.0}})")
+                .find("'sliding_rope_theta' is 1; yarn needs another base"),
+            std::string::npos);
+}
+
 TEST(RopeLayouts, PartialFactorOfTheObjectCounts) {
   for (const char* type : {"qwen3_next", "qwen3_5_text"})
     EXPECT_EQ(values_of(type, R"(, "head_dim": 32, "partial_rotary_factor": 0.5,
