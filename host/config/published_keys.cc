@@ -1,7 +1,9 @@
 #include "config/published_keys.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
+#include <optional>
 
 #include "config/model_keys.h"
 
@@ -119,6 +121,32 @@ constexpr std::string_view kDropoutEnds[] = {"dropout", "dropout_p", "dropout_pr
                                              "pdrop"};
 constexpr TrainingKey kOtherDropout = {"", "dropout", kDropout};
 
+// Keys of families that lamina does not have, or of changed copies of one that it has.
+struct ChangingKey {
+  std::string_view name;
+  std::optional<double> neutral;  // for flags 0 is false; empty = every value changes the results
+};
+constexpr ChangingKey kChangingKeys[] = {
+    {"alibi", 0.0},
+    {"attention_in_multiplier", 1.0},
+    {"attention_multiplier", {}},
+    {"attention_out_multiplier", 1.0},
+    {"clip_qkv", {}},
+    {"embedding_multiplier", 1.0},
+    {"key_multiplier", 1.0},
+    {"lm_head_multiplier", 1.0},
+    {"logits_scaling", 1.0},
+    {"parallel_attn", 0.0},
+    {"qk_layernorm", 0.0},
+    {"qk_norm", 0.0},
+    {"residual_multiplier", 1.0},
+    {"rotary_pct", 1.0},
+    {"scale_depth", {}},
+    {"scale_emb", 1.0},
+    {"use_alibi", 0.0},
+    {"use_parallel_residual", 0.0},
+};
+
 constexpr std::string_view kNoEncoder = "lamina runs decoders without an encoder";
 constexpr FixedKey kFixedKeys[] = {
     {"add_cross_attention", false, kNoEncoder},
@@ -127,6 +155,16 @@ constexpr FixedKey kFixedKeys[] = {
 };
 
 }  // namespace
+
+bool may_change_results(std::string_view key, const Value& value) {
+  const auto* found = std::ranges::find(kChangingKeys, key, &ChangingKey::name);
+  if (found == std::end(kChangingKeys)) return false;
+  if (const bool* flag = value.get_if<bool>()) return *flag != (found->neutral == 1.0);
+  if (const auto* integer = value.get_if<std::int64_t>())
+    return static_cast<double>(*integer) != found->neutral;
+  const double* number = value.get_if<double>();
+  return number == nullptr || *number != found->neutral;
+}
 
 bool is_number_for_flag(std::string_view key) { return key == "attn_temperature_tuning"; }
 

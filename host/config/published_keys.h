@@ -4,6 +4,8 @@
 
 #include <string_view>
 
+#include "config/value.h"
+
 namespace lamina::config {
 
 // The object in config.json with keys that the original model does not have. Other programs ignore
@@ -17,6 +19,10 @@ bool has_no_effect(std::string_view key);
 // Returns whether published files have a number in the place of this flag: the original tests it
 // for truth, so that 0 is false and any other integer true.
 bool is_number_for_flag(std::string_view key);
+
+// Returns whether the key changes what some published models compute, without a tensor that would
+// show it, and has another value than models without the feature.
+bool may_change_results(std::string_view key, const Value& value);
 
 // A key of models of another kind: decoders have this value.
 struct FixedKey {

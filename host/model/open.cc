@@ -316,6 +316,12 @@ void note_unread(const decoder::Model& model) {
   constexpr std::size_t kShown = 16;
   const std::vector<std::string> unused = unused_keys(model);
   if (!unused.empty()) log::debug("unused keys of the model: {}", list_unread(unused, kShown));
+  const std::vector<std::string>& changing = model.config().changing();
+  if (!changing.empty())
+    log::warning(
+        "family '{}' does not read {}; such keys change what other models compute: compare the "
+        "model with its original, as docs/verify.md says, or remove keys that the original ignores",
+        model.family().name(), list_unread(changing, kShown));
 }
 
 }  // namespace lamina::model

@@ -132,7 +132,7 @@ auto while_training(const std::string& path, const Use& use) {
 // Returns the keys of config.json without effect: ModelConfig::unread() and idle().
 std::vector<std::string> unused_keys(const decoder::Model& model);
 
-// Logs them, for -v.
+// Logs them, for -v, and warns of those that change other models: ModelConfig::changing().
 void note_unread(const decoder::Model& model);
 
 // "alibi (config.json:7), bottleneck (config.json:9) and 3 more": the first `limit` of

@@ -310,6 +310,7 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
   ModelConfig out(keys_, in_order(keys, values),
                   {.unknown = unknown_keys(keys, resolved.unread),
                    .idle = std::move(idle),
+                   .changing = changing_keys(keys, resolved.unread),
                    .training = training_differences(keys, resolved)},
                   where, in_wrapper);
   if (source.validate) {

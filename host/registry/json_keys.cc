@@ -329,6 +329,17 @@ std::vector<std::string> unknown_keys(const std::vector<ModelKey>& keys,
   return out;
 }
 
+std::vector<std::string> changing_keys(const std::vector<ModelKey>& keys,
+                                       const std::vector<config::RawEntry>& unread) {
+  std::vector<std::string> out;
+  for (const config::RawEntry& entry : unread)
+    if (const std::string_view name = without_section(entry.key);
+        config::may_change_results(name, entry.value) && !is_ignored(keys, name))
+      out.push_back(
+          fmt::format("'{}' = {} ({})", name, config::to_toml(entry.value), entry.origin.text));
+  return out;
+}
+
 namespace {
 
 // Returns the deviation of fresh weights if the user set it and MaxText's initialisation, which

@@ -40,6 +40,10 @@ void refuse_other_kinds(const std::vector<ModelKey>& keys, config::Raw& raw,
 std::vector<std::string> unknown_keys(const std::vector<ModelKey>& keys,
                                       const std::vector<config::RawEntry>& unread);
 
+// Returns those that may change the results (config/published_keys.h), with values and places.
+std::vector<std::string> changing_keys(const std::vector<ModelKey>& keys,
+                                       const std::vector<config::RawEntry>& unread);
+
 // Returns warnings for a training run: "'attention_dropout' is 0.1 (config.json:7), ...". They are
 // about keys that change only training and have no effect here, unless a key of [model] with the
 // same effect is set; and about initializer_range of a run file with MaxText's initialisation.

@@ -40,6 +40,7 @@ struct ModelKey {
 struct UnusedKeys {
   std::vector<std::string> unknown;   // see unknown_keys() in json_keys.h
   std::vector<std::string> idle;      // keys of the family without effect, with places and reasons
+  std::vector<std::string> changing;  // see changing_keys() in json_keys.h
   std::vector<std::string> training;  // see training_differences() there
 };
 
@@ -57,6 +58,8 @@ class ModelConfig {
   // Keys of config.json that the family knows and that have no effect in this model, with places
   // and reasons.
   const std::vector<std::string>& idle() const { return data_->unused.idle; }
+  // The unread() keys that change the results of other models: "'alibi' = true (config.json:3)".
+  const std::vector<std::string>& changing() const { return data_->unused.changing; }
   // Warnings for a training run: effects in the original training that this program does not have.
   const std::vector<std::string>& training_differences() const { return data_->unused.training; }
   // The file (or run file) that describes the model.

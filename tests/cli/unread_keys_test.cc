@@ -67,6 +67,42 @@ TEST(UnreadKeys, AreListedByVerify) {
               HasSubstr("\"unread_keys\": ["));
 }
 
+TEST(UnreadKeys, ThoseThatChangeOtherModelsGiveOneWarning) {
+  TempDir folder;
+  const std::string path = lamina::testing::add_published_model(
+      folder, lamina::testing::golden_dir() / "hf" / "llama3_gqa");
+  std::ifstream in(path + "/config.json");
+  std::string config{std::istreambuf_iterator<char>(in), {}};
+  config.insert(config.find('{') + 1,
+                R"("alibi": true, "embedding_multiplier": 1.0, "residual_multiplier": 0.5,
+                   "sliding_window": 16,)");
+  folder.write("model/config.json", config);
+  folder.write("text.txt", lamina::testing::text_of_words(40));
+  const std::string run = folder.write("run.toml",
+                                       "[data]\ntrain = [\"text.txt\"]\nsequence_length = 8\n"
+                                       "[train]\nfrom = \"model\"\nsteps = 1\nbatch_size = 1\n");
+  const std::string says = "family 'llama2' does not read 'alibi' = true (" + path +
+                           "/config.json:1), 'residual_multiplier' = 0.5 (" + path +
+                           "/config.json:1); such keys change what other models compute: compare "
+                           "the model with its original, as docs/verify.md says, or remove keys "
+                           "that the original ignores";
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"decode", "-m", path, "--ids", "1,2", "-n", "1"},
+        {"embed", "-m", path, "--ids", "1,2", "-o", folder / "states.safetensors"},
+        {"train", run, "--out", folder / "out"}}) {
+    const Finished result = lamina_program(words);
+    EXPECT_EQ(result.code, 0) << result.err;
+    const std::size_t at = result.err.find(says);
+    ASSERT_NE(at, std::string::npos) << result.err;
+    EXPECT_EQ(result.err.find("such keys change", at + says.size()), std::string::npos);
+    EXPECT_THAT(result.err, Not(HasSubstr("embedding_multiplier")));
+    EXPECT_THAT(result.err, Not(HasSubstr("sliding_window")));
+  }
+  EXPECT_THAT(lamina_program({"decode", "-m", path, "--ids", "1", "-n", "1", "-v"}).err,
+              HasSubstr("sliding_window (" + path +
+                        "/config.json:2; family 'llama2' reads it as 'lamina.sliding_window')"));
+}
+
 TEST(UnreadKeys, TrainingKeysGiveAWarningInTraining) {
   const ForeignCase model;
   model.folder().write("text.txt", lamina::testing::text_of_words(40));

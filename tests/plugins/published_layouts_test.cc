@@ -473,6 +473,22 @@ TEST(ForeignKeys, UnreadKeysAreListedInOrder) {
                                              "rope_parameters.stretch", "zebra"}));
 }
 
+TEST(ForeignKeys, ThoseThatChangeOtherModelsAreKnown) {
+  const auto changing = [](const std::string& member) {
+    const std::vector<std::string> found =
+        configure(small_config("llama", ", " + member)).changing();
+    return found.empty() ? "" : found.front().substr(0, found.front().find(" ("));
+  };
+  EXPECT_EQ(changing(R"("alibi": true)"), "'alibi' = true");
+  EXPECT_EQ(changing(R"("residual_multiplier": 0.22)"), "'residual_multiplier' = 0.22");
+  EXPECT_EQ(changing(R"("attention_multiplier": 1)"), "'attention_multiplier' = 1");
+  EXPECT_EQ(changing(R"("rotary_pct": 0.25)"), "'rotary_pct' = 0.25");
+  for (const char* silent :
+       {R"("alibi": false)", R"("alibi": 0)", R"("alibi": null)", R"("embedding_multiplier": 1.0)",
+        R"("residual_multiplier": 1)", R"("zebra": 3)", R"("use_cache": true)"})
+    EXPECT_EQ(changing(silent), "") << silent;
+}
+
 TEST(TrainingKeys, GiveAWarningWhereTheyAreNotZero) {
   const auto differences = [](const std::string& type, const std::string& more) {
     return configure(small_config(type, more)).training_differences();
