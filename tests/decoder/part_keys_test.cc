@@ -267,7 +267,7 @@ TEST(PartKeys, WorkInEveryFamilyThatCanHaveThem) {
                                      ::testing::HasSubstr("which has latents with their own norms"),
                                      ::testing::HasSubstr("one matrix of this model gives keys"),
                                      ::testing::HasSubstr("this model is exported as 'llama2'"),
-                                     ::testing::HasSubstr("does more, eg: it clamps them"),
+                                     ::testing::HasSubstr("does more, eg: it squares them"),
                                      ::testing::HasSubstr("come from no matrix"),
                                      ::testing::HasSubstr("already has sinks"),
                                      ::testing::HasSubstr("remove the keys")));
@@ -290,6 +290,12 @@ TEST(PartKeys, WhereTheyCannotBeIsRefused) {
         ExitCode::usage,
         "'model.qkv_norm_eps' is 0.5, but no layer of this model has norms of queries, keys or "
         "values\n  remove it");
+  EXPECT_ERROR_SAYS(
+      open_description(dense_description(
+          "llama2", "hidden_act = \"relu2\"\nmlp_activations = [\"silu\", \"linear\"]\n")),
+      ExitCode::usage,
+      "model.mlp_activations: needs a feed-forward of activated products with matrices; this "
+      "model's feed-forward does more, eg: it squares them (relu2) or clamps them");
   for (const char* with : {"use_qk_norm = true\n", "use_v_norm = true\n"})
     open_description(dense_description("llama2", std::string("qkv_norm_eps = 0.5\n") + with));
   EXPECT_ERROR_SAYS(

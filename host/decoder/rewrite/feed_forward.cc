@@ -100,7 +100,7 @@ class FeedForward {
         std::ranges::any_of(out, [&](ValueId y) { return !matrix_product(graph, y); }))
       refuse_activations(
           "needs a feed-forward of activated products with matrices; this model's feed-forward "
-          "does more, eg: it clamps them");
+          "does more, eg: it squares them (relu2) or clamps them");
     return out;
   }
 
