@@ -139,6 +139,10 @@ decoder::Model build(const config::ModelSource& source, const registry::Catalog&
   return out;
 }
 
+bool has_weights(const std::string& directory) {
+  return !directory.empty() && (!io::gguf_in(directory).empty() || io::has_weight_set(directory));
+}
+
 // A cheap test. GGUF files and checkpoints of training are not published directories.
 bool may_have_blocks(const OpenedModel& model) {
   if (model.directory.empty()) return false;
@@ -183,9 +187,7 @@ void set_storage(decoder::Model& model, const io::WeightFiles& files, const Weig
 
 void set_storage(OpenedModel& model, const WeightChoice& choice, DType compute) {
   if (!choice.packed.value_or(may_have_blocks(model)) && !choice.quantise) return;
-  const bool has_weights = !model.directory.empty() && (!io::gguf_in(model.directory).empty() ||
-                                                        io::has_weight_set(model.directory));
-  if (has_weights) try {
+  if (has_weights(model.directory)) try {
       return set_storage(*model.model, *model.weight_files(), choice, compute);
     } catch (const UserError& error) {
       if (error.code() == ExitCode::usage) throw;
@@ -225,7 +227,8 @@ Description describe(const std::string& path, const registry::Catalog& plugins,
 decoder::Model make_of(Description& from, const registry::Catalog& plugins,
                        const decoder::ModelOptions& options) {
   decoder::Model out = make(from.source, plugins, options);
-  if (from.directory.empty() || out.mtp_depth() == 0) return out;
+  // A directory without weights is described by its config.json alone.
+  if (out.mtp_depth() == 0 || !has_weights(from.directory)) return out;
   const io::WeightFiles files(from.directory);
   if (!weights::lacks_predictions(out, files)) return out;
   from.omitted_predictions = out.mtp_depth();

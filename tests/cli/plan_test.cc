@@ -51,6 +51,26 @@ TEST(Plan, CountsParameters) {
   EXPECT_EQ(p.find("head").as_int64(), 80);
 }
 
+TEST(Plan, OfADirectoryWithoutWeightsIsThatOfItsDescription) {
+  const TempDir folder;
+  const std::string file = folder.write("m/config.json", R"({"model_type": "deepseek_v3",
+      "vocab_size": 61, "hidden_size": 24, "intermediate_size": 36, "num_hidden_layers": 2,
+      "num_attention_heads": 4, "q_lora_rank": 8, "kv_lora_rank": 8, "qk_nope_head_dim": 4,
+      "qk_rope_head_dim": 4, "v_head_dim": 4, "n_routed_experts": 8, "num_experts_per_tok": 2,
+      "n_group": 4, "topk_group": 1, "moe_intermediate_size": 8, "first_k_dense_replace": 1,
+      "num_nextn_predict_layers": 1})");
+  const auto total = [](const std::string& path) {
+    return JsonDocument::parse(plan({path, "--json"}), "plan")
+        .root()
+        .find("parameters")
+        .find("total")
+        .as_int64();
+  };
+  EXPECT_EQ(total(folder / "m"), total(file));
+  const Finished explained = lamina_program({"explain", folder / "m", "--phase", "decode"});
+  EXPECT_EQ(explained.code, 0) << explained.err;
+}
+
 TEST(Plan, CountsWeightsAndDecodeState) {
   const JsonDocument json = small_plan({"--context", "100", "--batch", "3"});
   // Gains (5 vectors of 8) stay in float32.
