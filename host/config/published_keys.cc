@@ -166,6 +166,8 @@ bool may_change_results(std::string_view key, const Value& value) {
   return number == nullptr || *number != found->neutral;
 }
 
+bool precedes_newer_name(std::string_view alias) { return alias == "tie_embedding"; }
+
 bool is_number_for_flag(std::string_view key) { return key == "attn_temperature_tuning"; }
 
 const FixedKey* find_fixed_key(std::string_view name) {

@@ -16,6 +16,10 @@ inline constexpr std::string_view kOwnObject = "lamina.";
 // settings of text generation, and the rest of the base class of configurations in transformers.
 bool has_no_effect(std::string_view key);
 
+// Returns whether a key that has this alias takes the alias's value if a file has both, as
+// transformers does for a name of earlier releases.
+bool precedes_newer_name(std::string_view alias);
+
 // Returns whether published files have a number in the place of this flag: the original tests it
 // for truth, so that 0 is false and any other integer true.
 bool is_number_for_flag(std::string_view key);

@@ -84,10 +84,11 @@ const Section* open_section(const Schema& schema, std::string_view dotted) {
 // inside our own object comes first.
 std::size_t rank_of_name(const Key& key, std::string_view name) {
   if (name.starts_with(kOwnObject)) return 0;
-  if (name == key.name) return 1;
+  if (precedes_newer_name(name)) return 1;
+  if (name == key.name) return 2;
   const auto alias = std::ranges::find_if(
       key.aliases, [&](const std::string& one) { return fits_alias(one, name); });
-  return 2 + static_cast<std::size_t>(alias - key.aliases.begin());
+  return 3 + static_cast<std::size_t>(alias - key.aliases.begin());
 }
 
 // Returns the key as messages write it: config.json files have no [model].

@@ -47,7 +47,7 @@ void other_keys(Schema<Config>& key) {
   key.only("use_pos_enc", true, "queries and keys have rotary positions");
   key.ignore({"block_dim", "block_mlp_init_scale", "block_norm_eps", "block_out_init_scale",
               "block_use_xavier_init", "conv_dim", "conv_dim_out", "conv_use_xavier_init",
-              "num_heads", "theta"});
+              "num_heads"});
 }
 
 void layer_keys(Schema<Config>& key) {
@@ -55,7 +55,9 @@ void layer_keys(Schema<Config>& key) {
   key("num_key_value_heads", &Config::num_key_value_heads,
       {.min = 1, .doc = "key/value heads K; default 8"});
   key("full_attn_idxs", &Config::full_attn_idxs,
-      {.min = 0, .doc = "layers with attention, from 0, if layer_types is not given"});
+      {.min = 0,
+       .doc = "layers with attention, from 0, if layer_types is not given; empty = none; default: "
+              "all"});
   key("layer_types", &Config::layer_types,
       {.choices = {kConvolution, kFullAttention},
        .flags = LAMINA_KEY_PER_LAYER,
@@ -78,6 +80,7 @@ void keys(Schema<Config>& key) {
   key.rename("rms_norm_eps", "norm_eps");
   key.alias("norm_eps", "rms_norm_eps");  // of GGUF files
   key.alias("tie_word_embeddings", "tie_embedding");
+  key.alias("rope_theta", "theta");  // of the first release
   key.size("conv_L_cache", &Config::conv_taps, 3, "taps of the convolutions, in tokens");
   key.alias("conv_L_cache", "lfm2.shortconv.l_cache");
   key.flag("conv_bias", &Config::conv_bias, false,
@@ -100,7 +103,7 @@ void derive(const Config& c, const Derived& derived) {
 }
 
 void validate(const Config& c, const Problems& problem) {
-  check_listed_layers(c, "full_attn_idxs", c.full_attn_idxs, problem);
+  if (c.full_attn_idxs) check_listed_layers(c, "full_attn_idxs", *c.full_attn_idxs, problem);
   if (c.block_ff_dim > 0 && c.block_ff_dim != c.intermediate_size)
     problem("block_ff_dim", "got ", c.block_ff_dim,
             " and intermediate_size = ", c.intermediate_size, "; remove one of them");
@@ -122,10 +125,11 @@ std::int64_t feed_forward_dim(const Config& c) {
 
 std::vector<std::string_view> types_of(const Config& c) {
   if (!c.layer_types.empty()) return c.layer_types;
-  const std::string_view others = c.full_attn_idxs.empty() ? kFullAttention : kConvolution;
+  const std::string_view others = c.full_attn_idxs ? kConvolution : kFullAttention;
   std::vector<std::string_view> types(static_cast<std::size_t>(c.num_hidden_layers), others);
-  for (std::int64_t layer : c.full_attn_idxs)
-    types[static_cast<std::size_t>(layer)] = kFullAttention;
+  if (c.full_attn_idxs)
+    for (std::int64_t layer : *c.full_attn_idxs)
+      types[static_cast<std::size_t>(layer)] = kFullAttention;
   for (std::size_t layer = 0; layer < c.gguf_kv_heads.size(); ++layer)
     types[layer] = c.gguf_kv_heads[layer] == 0 ? kConvolution : kFullAttention;
   return types;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -16,9 +17,9 @@ struct Config : lamina::sdk::StandardConfig {
   std::int64_t block_ff_dim;  // older name of intermediate_size, 0 = not given
   double ffn_dim_multiplier;
   std::int64_t ff_multiple_of;
-  std::vector<std::string_view> layer_types;  // empty = by the next two
-  std::vector<std::int64_t> full_attn_idxs;   // layers with attention; empty = all
-  std::vector<std::int64_t> gguf_kv_heads;    // of each layer in a GGUF file; 0 = a convolution
+  std::vector<std::string_view> layer_types;                // empty = by the next two
+  std::optional<std::vector<std::int64_t>> full_attn_idxs;  // layers with attention; absent = all
+  std::vector<std::int64_t> gguf_kv_heads;  // of each layer in a GGUF file; 0 = a convolution
   bool is_gguf;
 };
 

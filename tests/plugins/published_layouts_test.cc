@@ -396,6 +396,33 @@ TEST(ListedLayers, AnEmptyListIsNotAMissingOne) {
   EXPECT_EQ(blocks_of("llama4_text", R"(, "moe_layers": [1])"), (Blocks{1, 2, 1, 3}));
 }
 
+// LFM2: 1 is a convolution, 2 attention.
+TEST(ListedLayers, AnEmptyListOfAttentionMeansConvolutionsOnly) {
+  using Blocks = std::vector<std::uint32_t>;
+  EXPECT_EQ(blocks_of("lfm2", ""), (Blocks{2, 2, 2, 2}));
+  EXPECT_EQ(blocks_of("lfm2", R"(, "full_attn_idxs": null)"), (Blocks{2, 2, 2, 2}));
+  EXPECT_EQ(blocks_of("lfm2", R"(, "full_attn_idxs": [])"), (Blocks{1, 1, 1, 1}));
+  EXPECT_EQ(blocks_of("lfm2", R"(, "full_attn_idxs": [1, 3])"), (Blocks{1, 2, 1, 2}));
+}
+
+TEST(OlderNames, OfLfm2AreReadAsInTransformers) {
+  const auto tied = [](const std::string& more) {
+    return values_of("lfm2", more).boolean("tie_word_embeddings");
+  };
+  EXPECT_TRUE(tied(""));
+  EXPECT_FALSE(tied(R"(, "tie_word_embeddings": false)"));
+  EXPECT_FALSE(tied(R"(, "tie_embedding": false)"));
+  EXPECT_FALSE(tied(R"(, "tie_embedding": false, "tie_word_embeddings": true)"));
+  EXPECT_TRUE(tied(R"(, "tie_word_embeddings": false, "tie_embedding": true)"));
+  const auto theta = [](const std::string& more) {
+    return values_of("lfm2", more).number("rope_theta");
+  };
+  EXPECT_EQ(theta(""), 1000000);
+  EXPECT_EQ(theta(R"(, "theta": 70.0)"), 70);
+  EXPECT_EQ(theta(R"(, "theta": 70.0, "rope_theta": 50.0)"), 50);
+  EXPECT_EQ(theta(R"(, "theta": 70.0, "rope_parameters": {"rope_theta": 60.0})"), 60);
+}
+
 // Llama Guard 4.
 TEST(ListedLayers, AModelWithoutExpertsIsDense) {
   EXPECT_EQ(blocks_of("llama4_text", R"(, "num_local_experts": 0, "num_experts_per_tok": 0,
