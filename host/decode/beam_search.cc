@@ -35,6 +35,7 @@ bool better(const Candidate& a, const Candidate& b) {
 
 class Search {
  public:
+  // The session has read the prompt.
   Search(Session& session, std::size_t prompt, const text::Tokenizer* tokenizer,
          const GenerateOptions& options)
       : session_(session),
@@ -47,6 +48,8 @@ class Search {
     sampling_ = options.sampler;
     sampling_.end_tokens = options.end_tokens;
     sampling_.max_new_tokens = options.max_new_tokens;
+    if (tokenizer && !options.stop.empty() && !options.begins_text)
+      before_ = last_text_tokens(*tokenizer, session.tokens());
   }
 
   // Adds a token to every beam, by the logits after its last token. False if the search is over.
@@ -113,7 +116,7 @@ class Search {
         std::ranges::find(options_.end_tokens, c.token) != options_.end_tokens.end())
       return StopReason::end_token;
     if (tokenizer_ && !options_.stop.empty()) {
-      const std::string text = tokenizer_->decode(tokens_of(c), /*skip_special=*/true);
+      const std::string text = text_after(*tokenizer_, before_, tokens_of(c));
       for (const std::string& stop : options_.stop)
         if (text.find(stop) != text.npos) return StopReason::stop_string;
     }
@@ -171,6 +174,7 @@ class Search {
   const text::Tokenizer* tokenizer_;
   const GenerateOptions& options_;
   SamplerOptions sampling_;
+  std::vector<std::int32_t> before_;  // tokens of the prompt that determine how the text begins
   std::size_t beams_;
   std::vector<Beam> running_, ended_;  // best first
 };
@@ -183,11 +187,16 @@ Generated beam_search(Session& session, std::span<const std::int32_t> prompt,
                       const std::function<bool()>& should_stop) {
   const Stopwatch watch;
   Generated out;
-  Search search(session, prompt.size(), tokenizer, options);
+  ShownText shown(tokenizer, options, emit, out.text);
+  if (!options.begins_text) {
+    shown.follow(session.tokens());
+    shown.follow(prompt);
+  }
   const std::vector<std::span<const std::int32_t>> prompts(
       static_cast<std::size_t>(options.num_beams), prompt);
   std::span<const float> logits = session.append(prompts);
   out.prompt_seconds = watch.seconds();
+  Search search(session, prompt.size(), tokenizer, options);
   bool interrupted = false;
   while (search.step(logits)) {
     interrupted = should_stop && should_stop();
@@ -198,7 +207,6 @@ Generated beam_search(Session& session, std::span<const std::int32_t> prompt,
   out.tokens = best.tokens;
   out.reason = interrupted ? StopReason::interrupted : best.reason;
   if (best.reason == StopReason::end_token) out.tokens.pop_back();
-  ShownText shown(tokenizer, options, emit, out.text);
   for (const std::int32_t token : out.tokens) shown.push(token);
   shown.finish();
   out.total_seconds = watch.seconds();

@@ -60,6 +60,10 @@ Generated draw(Session& session, std::span<const std::int32_t> prompt,
                const std::function<bool()>& should_stop) {
   Generated out;
   ShownText shown(tokenizer, options, emit, out.text);
+  if (!options.begins_text) {
+    shown.follow(session.tokens());
+    shown.follow(prompt);
+  }
   SamplerOptions sampling = options.sampler;
   sampling.end_tokens = options.end_tokens;
   sampling.max_new_tokens = options.max_new_tokens;

@@ -34,6 +34,9 @@ struct GenerateOptions {
   std::int64_t num_logprobs = 0;  // likeliest tokens to report per token
   // Tokens that the context has room for; fewer than max_new_tokens end the text as `context`.
   std::int64_t room_tokens = std::numeric_limits<std::int64_t>::max();
+  // The output is a text by itself, such as an answer in a chat. Otherwise it continues the text of
+  // all tokens before it: some tokenizers drop the space in front of the first token of a text.
+  bool begins_text = false;
   // Control tokens that do not belong to the text, and the function that receives them, in order
   // with the texts of `emit`.
   std::vector<std::int32_t> control_tokens = {};

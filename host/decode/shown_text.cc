@@ -14,6 +14,11 @@ ShownText::ShownText(const text::Tokenizer* tokenizer, const GenerateOptions& op
       emit_(emit),
       text_(text) {}
 
+void ShownText::follow(std::span<const std::int32_t> before) {
+  if (!stream_) return;
+  for (const std::int32_t token : before) stream_->push(token);
+}
+
 void ShownText::push(std::int32_t token) {
   if (!stream_) return show(fmt::format("{}{}", text_.empty() ? "" : " ", token));
   show(stop_.push(stream_->push(token)));
@@ -33,6 +38,26 @@ void ShownText::show(std::string_view piece) {
   if (piece.empty()) return;
   text_ += piece;
   if (emit_) emit_(piece);
+}
+
+std::string text_after(const text::Tokenizer& tokenizer, std::span<const std::int32_t> before,
+                       std::span<const std::int32_t> tokens) {
+  const auto stream = tokenizer.stream(/*skip_special=*/true);
+  for (const std::int32_t token : before) stream->push(token);
+  std::string out;
+  for (const std::int32_t token : tokens) out += stream->push(token);
+  return out + stream->finish();
+}
+
+std::vector<std::int32_t> last_text_tokens(const text::Tokenizer& tokenizer,
+                                           std::span<const std::int32_t> prompt) {
+  constexpr std::size_t kEnough = 16;  // a cut character has at most three bytes, one per token
+  std::vector<std::int32_t> out;
+  for (std::size_t i = prompt.size(); i-- > 0 && out.size() < kEnough;)
+    if (!tokenizer.is_special(prompt[i]) && !tokenizer.token_bytes(prompt[i]).empty())
+      out.push_back(prompt[i]);
+  std::ranges::reverse(out);
+  return out;
 }
 
 }  // namespace lamina::decode

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,9 @@ class ShownText {
   ShownText(const text::Tokenizer* tokenizer, const GenerateOptions& options,
             const std::function<void(std::string_view)>& emit, std::string& text);
 
+  // Reads tokens in front of the output, before the first push(). Their text is not shown, except
+  // for the end of a character that the output completes.
+  void follow(std::span<const std::int32_t> before);
   void push(std::int32_t token);
   bool stopped() const { return stop_.found().has_value(); }
   void finish();
@@ -32,5 +36,14 @@ class ShownText {
   const std::function<void(std::string_view)>& emit_;
   std::string& text_;
 };
+
+// The text of `tokens` as ShownText shows it after `before`, without stop strings.
+std::string text_after(const text::Tokenizer& tokenizer, std::span<const std::int32_t> before,
+                       std::span<const std::int32_t> tokens);
+
+// The end of `prompt` that determines how the text of the next token begins, so that long prompts
+// are not read for each text.
+std::vector<std::int32_t> last_text_tokens(const text::Tokenizer& tokenizer,
+                                           std::span<const std::int32_t> prompt);
 
 }  // namespace lamina::decode

@@ -109,7 +109,8 @@ std::vector<Answer> evaluate_answers(
         .max_new_tokens = std::min(options.max_new_tokens, context - length + 1),
         .end_tokens = options.end_tokens,
         .stop = options.stop,
-        .num_logprobs = options.logprobs ? 1 : 0};
+        .num_logprobs = options.logprobs ? 1 : 0,
+        .begins_text = true};  // lm-evaluation-harness decodes the answer alone
     generate.stop.insert(generate.stop.end(), exercise.stop.begin(), exercise.stop.end());
     generate.sampler.temperature = 0;
     const std::size_t kept = session.keep_prefix(exercise.prompt);

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "backends/cpu/backend.h"
+#include "metaspace_tokenizer.h"
 #include "support/expect_error.h"
 #include "support/models.h"
 
@@ -37,10 +38,10 @@ class Chain {
     head_ = std::move(transposed);
   }
 
-  Generated generate(const GenerateOptions& options,
-                     const std::function<bool()>& should_stop = {}) {
+  Generated generate(const GenerateOptions& options, const std::function<bool()>& should_stop = {},
+                     const text::Tokenizer* tokenizer = nullptr) {
     Session session = make_session(options.num_beams);
-    return decode::generate(session, std::span(&kFirst, 1), nullptr, options, {}, should_stop);
+    return decode::generate(session, std::span(&kFirst, 1), tokenizer, options, {}, should_stop);
   }
 
   // log p(to | from) as the model computes it.
@@ -128,6 +129,22 @@ TEST(BeamSearch, Example) {
   EXPECT_THAT(out.tokens, ElementsAre(2, 3));
   EXPECT_EQ(out.reason, StopReason::end_token);
   EXPECT_EQ(out.text, "2 3");
+}
+
+TEST(BeamSearch, TheTextContinuesThePromptAndKeepsItsFirstSpace) {
+  Chain chain = trap();
+  const auto tokenizer = metaspace_tokenizer();
+  GenerateOptions options = beams(2);
+  EXPECT_EQ(chain.generate(options, {}, tokenizer.get()).text, " the world");
+  options.begins_text = true;
+  EXPECT_EQ(chain.generate(options, {}, tokenizer.get()).text, "the world");
+  options.stop = {" the"};
+  EXPECT_EQ(chain.generate(options, {}, tokenizer.get()).text, "the world");
+  options.begins_text = false;
+  const Generated stopped = chain.generate(options, {}, tokenizer.get());
+  EXPECT_THAT(stopped.tokens, ElementsAre(2));
+  EXPECT_EQ(stopped.text, "");
+  EXPECT_EQ(stopped.reason, StopReason::stop_string);
 }
 
 // With as many beams as texts the search is exhaustive.

@@ -7,6 +7,8 @@
 #include <limits>
 
 #include "backends/cpu/backend.h"
+#include "decode/shown_text.h"
+#include "metaspace_tokenizer.h"
 #include "support/expect_error.h"
 #include "support/models.h"
 
@@ -125,6 +127,47 @@ TEST(Generate, ItDoesNotEndBeforeTheLeastNumberOfTokensAndEndsWithTheForcedOne) 
   EXPECT_EQ(out.tokens[0], '!');
   EXPECT_NE(out.tokens[1], kEnd);
   EXPECT_EQ(out.tokens[2], 'a');
+}
+
+// The text of transformers' decode(prompt + output) after decode(prompt).
+TEST(Generate, TheTextContinuesThePromptAndKeepsItsFirstSpace) {
+  Parrot parrot("\x01\x02\x03");
+  const auto tokenizer = metaspace_tokenizer();
+  GenerateOptions options = {.end_tokens = {kEnd}};
+  EXPECT_EQ(parrot.generate(options, tokenizer.get()).text, " the world");
+  EXPECT_THAT(parrot.shown, ::testing::ElementsAre(" the", " world"));
+  options.begins_text = true;
+  EXPECT_EQ(parrot.generate(options, tokenizer.get()).text, "the world");
+}
+
+TEST(Generate, AStopStringMayBeginWithTheSpaceAfterThePrompt) {
+  Parrot parrot("\x01\x02\x03");
+  const auto tokenizer = metaspace_tokenizer();
+  GenerateOptions options = {.end_tokens = {kEnd}, .stop = {" the"}};
+  const Generated out = parrot.generate(options, tokenizer.get());
+  EXPECT_EQ(out.text, "");
+  EXPECT_EQ(out.reason, StopReason::stop_string);
+  EXPECT_THAT(out.tokens, ::testing::ElementsAre(2));
+  options.begins_text = true;
+  EXPECT_EQ(parrot.generate(options, tokenizer.get()).text, "the world");
+}
+
+TEST(Generate, ACharacterThatThePromptCutsIsCompleted) {
+  Parrot parrot("\xc3\xa9 STOP");
+  EXPECT_EQ(parrot.generate({.end_tokens = {kEnd}}).text, "\xc3\xa9 STOP");
+  EXPECT_EQ(parrot.generate({.end_tokens = {kEnd}, .begins_text = true}).text, "\xef\xbf\xbd STOP");
+}
+
+TEST(Generate, TheLastTokensWithTextDetermineHowATextContinues) {
+  const std::unique_ptr<text::Tokenizer> bytes = text::make_byte_tokenizer();
+  EXPECT_THAT(last_text_tokens(*bytes, std::vector<std::int32_t>{256, 'a', kEnd, 'b', 1000}),
+              ::testing::ElementsAre('a', 'b'));
+  EXPECT_THAT(last_text_tokens(*bytes, std::vector<std::int32_t>{256}), ::testing::IsEmpty());
+  EXPECT_EQ(last_text_tokens(*bytes, std::vector<std::int32_t>(100, 'a')).size(), 16u);
+  const auto words = metaspace_tokenizer();
+  const std::vector<std::int32_t> before = {0}, after = {1, 4};
+  EXPECT_EQ(text_after(*words, before, after), " ins");
+  EXPECT_EQ(text_after(*words, {}, after), "ins");
 }
 
 TEST(Generate, StopsWhenAsked) {

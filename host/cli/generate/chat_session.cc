@@ -52,6 +52,7 @@ ChatAnswer ChatSession::answer() {
   out.kept_tokens = state_.keep_prefix(ids);
   decode::GenerateOptions options = settings.generate;
   options.room_tokens = context_ - length + 1;
+  options.begins_text = true;
   const chat::ReasoningMarks marks =
       settings.marks ? *settings.marks
                      : chat::ReasoningMarks::published(tokenizer_, rendered.own_text);

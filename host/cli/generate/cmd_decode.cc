@@ -59,6 +59,7 @@ int decode_prompt(const Arguments& a, const Device& device) {
   const decode::SessionOptions session_of =
       session_options(a, m.model(), prompt.size(), options, rows ? &*rows : nullptr);
   options.room_tokens = session_of.capacity - static_cast<std::int64_t>(prompt.size()) + 1;
+  options.begins_text = asked.chat && !a.flag("continue");
   options.num_logprobs = a.has("logprobs") ? a.integer("logprobs") : 0;
   if (options.num_beams > 1)
     for (const char* name : {"logprobs", "embeddings"})
@@ -76,7 +77,12 @@ int decode_prompt(const Arguments& a, const Device& device) {
   const bool json = a.flag("json"), raw = a.flag("raw");
   if (!json && a.flag("echo") && tokenizer) {
     m.weights.wait_until_read();  // after an error nothing is printed
-    print_model_text(tokenizer->decode(prompt, true), raw);
+    // A character that the prompt cuts is shown with the token that completes it.
+    const auto stream = tokenizer->stream(/*skip_special=*/true);
+    std::string before;
+    for (const std::int32_t id : prompt) before += stream->push(id);
+    if (options.begins_text) before += stream->finish();
+    print_model_text(before, raw);
   }
   const Terminal terminal = describe_terminal(1, a.globals.color);
   const AnswerStyle style{.dim_reasoning = terminal.color,
