@@ -7,6 +7,17 @@
 #include "core/error.h"
 
 namespace lamina::publishers {
+namespace {
+
+// Replaces a name of column `from` by the name in column `to`.
+std::string renamed_module(std::string_view module, std::size_t from, std::size_t to) {
+  for (const std::string_view* names : {kLanguageModelFolders, kLanguageModelHeads})
+    if (module.starts_with(names[from]))
+      return fmt::format("{}{}", names[to], module.substr(names[from].size()));
+  return std::string(module);
+}
+
+}  // namespace
 
 bool is_text_config(std::string_view key) {
   return key == "text_config" ||
@@ -34,6 +45,9 @@ std::string without_wrappers(std::string_view name) {
   while (out.starts_with(kOuterWrapperName)) out.erase(0, kOuterWrapperName.size());
   return out;
 }
+
+std::string module_in_classes(std::string_view module) { return renamed_module(module, 0, 1); }
+std::string module_in_files(std::string_view module) { return renamed_module(module, 1, 0); }
 
 std::string scales_name(std::string_view weight, const ScalesName& row) {
   LAMINA_ASSERT(weight.ends_with(row.weight));

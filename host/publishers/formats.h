@@ -48,6 +48,9 @@ inline constexpr std::string_view kAdapterStem = "adapter_model";
 inline constexpr std::string_view kLanguageModelFolders[] = {"language_model.model.",
                                                              "model.language_model."};
 
+// The heads beside these folders, likewise.
+inline constexpr std::string_view kLanguageModelHeads[] = {"language_model.lm_head", "lm_head"};
+
 // The key of config.json whose object describes compressed weights; null says that they are plain.
 inline constexpr std::string_view kQuantizationConfig = "quantization_config";
 
@@ -123,6 +126,11 @@ bool is_activation_scale(std::string_view name);
 
 // Returns the name without wrappers.
 std::string without_wrappers(std::string_view name);
+
+// Returns the name in the classes of transformers for the name of a module in files, and the
+// reverse, by kLanguageModelFolders and kLanguageModelHeads. Other names are returned unchanged.
+std::string module_in_classes(std::string_view module);
+std::string module_in_files(std::string_view module);
 
 // Returns "y.scale" for "y.weight". REQUIRES: the weight's name ends as in the row.
 std::string scales_name(std::string_view weight, const ScalesName& row);

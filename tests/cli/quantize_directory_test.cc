@@ -114,6 +114,40 @@ TEST(QuantizeDirectory, ConfigListsFormatsAndPlainModules) {
                                                        "model.layers.1.mlp.down_proj"));
 }
 
+// Names of tensors and of modules differ in multimodal models: transformers has
+// model.language_model.layers and lm_head.
+TEST(QuantizeDirectory, ConfigListsTheNamesOfFilesAndOfTransformers) {
+  const TempDir folder;
+  const std::string model = folder / "model";
+  ASSERT_EQ(ckpt({"export", trained_run(), "--to", model}).code, 0);
+  nest_config(folder, "model");
+  rename_tensors(model, [](const std::string& name) { return "language_model." + name; });
+  const auto config_of = [&](const std::string& name, const std::vector<std::string>& rules) {
+    const Finished result = quantize(model, folder / name, "int4", rules);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return JsonDocument::parse(folder.read(name + "/config.json"), "config.json");
+  };
+  const auto texts = [](JsonValue list) {
+    std::vector<std::string> out;
+    for (JsonValue value : list.elements()) out.emplace_back(value.as_string());
+    return out;
+  };
+  const JsonDocument plain_head = config_of("plain_head", {});
+  EXPECT_THAT(texts(plain_head.root().at("quantization_config").at("ignore")),
+              ::testing::UnorderedElementsAre("language_model.lm_head", "lm_head",
+                                              "language_model.model.layers.0.mlp.down_proj",
+                                              "model.language_model.layers.0.mlp.down_proj",
+                                              "language_model.model.layers.1.mlp.down_proj",
+                                              "model.language_model.layers.1.mlp.down_proj"));
+  const JsonDocument int8_head = config_of("int8_head", {"--quantize-rule", "head=int8"});
+  const JsonValue config = int8_head.root().at("quantization_config");
+  EXPECT_THAT(texts(config.at("config_groups").at("group_1").at("targets")),
+              ::testing::ElementsAre("language_model.lm_head", "lm_head"));
+  EXPECT_THAT(texts(config.at("ignore")), ::testing::Not(::testing::Contains("lm_head")));
+  EXPECT_EQ(ids_of(folder / "int8_head", {}),
+            ids_of(model, {"--quantize", "int4", "--quantize-rule", "head=int8"}));
+}
+
 // Returns a model whose attention has more values than its experts.
 std::string model_of_experts(const TempDir& folder) {
   std::string text;

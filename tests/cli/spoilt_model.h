@@ -1,8 +1,9 @@
-// An exported model with other bytes in one of its tensors.
+// An exported model with other bytes in one of its tensors, or with other names.
 #pragma once
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,26 @@ inline void spoil_tensor(const std::string& model, std::string_view tensor,
                           });
   }
   std::filesystem::rename(spoilt, file);
+}
+
+// Gives the tensors of an exported model other names.
+inline void rename_tensors(const std::string& model,
+                           const std::function<std::string(const std::string&)>& name_of) {
+  const std::string file = model + "/model.safetensors", renamed = model + "/renamed";
+  {
+    const io::SafetensorsFile from(file);
+    std::map<std::string, std::string> before;
+    std::vector<io::TensorSpec> specs;
+    for (const io::StoredTensor& stored : from.tensors()) {
+      specs.push_back(
+          {name_of(std::string(stored.name)), from.view(stored).dtype, from.view(stored).shape});
+      before[specs.back().name] = stored.name;
+    }
+    io::write_safetensors(renamed, specs, from.metadata(), [&](const io::TensorSpec& spec) {
+      return from.tensor(before.at(spec.name)).bytes;
+    });
+  }
+  std::filesystem::rename(renamed, file);
 }
 
 }  // namespace lamina::cli

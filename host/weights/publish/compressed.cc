@@ -137,6 +137,15 @@ void put_codes(const CompressedMatrix& m, std::span<const std::byte> blocks,
   });
 }
 
+// Returns the name in files and, if it differs, the name in the classes of transformers: programs
+// look for either.
+std::vector<std::string> names_of(const std::string& module) {
+  std::vector<std::string> out{module};
+  if (std::string other = publishers::module_in_classes(module); other != module)
+    out.push_back(std::move(other));
+  return out;
+}
+
 struct Group {
   const formats::BlockFormat* format;
   std::vector<std::string> modules;
@@ -149,7 +158,7 @@ std::vector<Group> groups_of(std::span<const CompressedMatrix> matrices) {
   for (const CompressedMatrix& m : matrices) {
     auto found = std::ranges::find(out, m.format, &Group::format);
     if (found == out.end()) found = out.insert(out.end(), Group{m.format, {}});
-    found->modules.push_back(m.module);
+    for (std::string& name : names_of(m.module)) found->modules.push_back(std::move(name));
     found->values += m.rows * m.columns;
     if (m.of_expert) found->values_of_experts += m.rows * m.columns;
   }
@@ -274,10 +283,12 @@ std::vector<std::string> plain_modules(const decoder::Model& model, const Tensor
     const Piece& piece = map.pieces()[static_cast<std::size_t>(tensor.pieces.front())];
     if (tensor.shape.ndim() == 2 && tensor.name.ends_with(kWeight) &&
         model.parameters()[piece.parameter].desc.role != registry::Role::embedding)
-      out.insert(
-          publishers::without_wrappers(tensor.name.substr(0, tensor.name.size() - kWeight.size())));
+      for (std::string& name : names_of(publishers::without_wrappers(
+               tensor.name.substr(0, tensor.name.size() - kWeight.size()))))
+        out.insert(std::move(name));
   }
-  for (const CompressedMatrix& m : matrices) out.erase(m.module);
+  for (const CompressedMatrix& m : matrices)
+    for (const std::string& name : names_of(m.module)) out.erase(name);
   return {out.begin(), out.end()};
 }
 

@@ -30,7 +30,8 @@ struct CompressedMatrix {
 std::optional<CompressedMatrix> compressed_matrix(const decoder::Model& model, const TensorMap& map,
                                                   const PublishedTensor& tensor);
 
-// Returns the modules of the other matrices that may be a "Linear" of other programs.
+// Returns the modules of the other matrices that may be a "Linear" of other programs, under their
+// names in files and in the classes of transformers.
 std::vector<std::string> plain_modules(const decoder::Model& model, const TensorMap& map,
                                        std::span<const CompressedMatrix> matrices);
 
