@@ -98,10 +98,10 @@ void add_attention(ModelPair& model, const std::string& layer) {
   model.plain(layer + "post_attention_layernorm.weight", {64});
 }
 
-void add_ends(ModelPair& model) {
-  model.plain("model.embed_tokens.weight", {48, 64});
-  model.plain("model.norm.weight", {64});
-  model.plain("lm_head.weight", {48, 64});
+void add_ends(ModelPair& model, const std::string& outer = "") {
+  model.plain(outer + "model.embed_tokens.weight", {48, 64});
+  model.plain(outer + "model.norm.weight", {64});
+  model.plain(outer + "lm_head.weight", {48, 64});
 }
 
 constexpr const char* kSizes =
@@ -116,14 +116,16 @@ std::string config_of(const std::string& type, const std::string& architecture,
                      more, kSizes);
 }
 
-void write_llama(ModelPair& model) {
-  for (const std::string layer : {"model.layers.0.", "model.layers.1."}) {
+// `outer`: "language_model." for the names of a multimodal model.
+void write_llama(ModelPair& model, const std::string& outer = "") {
+  for (const char* number : {"0.", "1."}) {
+    const std::string layer = outer + "model.layers." + number;
     add_attention(model, layer);
     model.matrix(layer + "mlp.gate_proj", 128, 64);
     model.matrix(layer + "mlp.up_proj", 128, 64);
     model.matrix(layer + "mlp.down_proj", 64, 128);
   }
-  add_ends(model);
+  add_ends(model, outer);
   model.write();
 }
 
@@ -370,6 +372,43 @@ TEST(PackedContradictions, AModuleBelongsToTheGroupOfItsName) {
   ModelPair model(kind, config_of("llama", "LlamaForCausalLM"));
   write_llama(model);
   expect_same_model(model, 14);
+}
+
+// Checkpoints that transformers wrote have the names of its modules in the lists and others in the
+// files.
+TEST(PackedContradictions, AModuleOfAMultimodalModelHasTwoNames) {
+  const std::string model_config =
+      R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "text_config": )" +
+      config_of("llama", "LlamaForCausalLM") + "}";
+  const auto group = [](const std::string& target, int bits) {
+    return fmt::format(
+        R"({{"targets": ["{}"], "format": "pack-quantized", "weights": {{"num_bits": {},
+             "type": "int", "strategy": "group", "group_size": 32, "symmetric": true}}}})",
+        target, bits);
+  };
+  const auto config = [&](const std::string& ignored) {
+    return fmt::format(
+        R"({{"quant_method": "compressed-tensors", "format": "pack-quantized", "ignore": ["{}"],
+             "config_groups": {{"a": {}, "b": {}}}}})",
+        ignored, group(R"(re:model\\.language_model\\.layers\\..*_proj$)", 4), group("Linear", 8));
+  };
+  PackedKind kind = packed_kinds()[0];
+  kind.quantization_config = config("lm_head");
+  ModelPair model(kind, model_config);
+  write_llama(model, "language_model.");
+  expect_same_model(model, 14);
+  for (const std::string folder : {"model.language_model.", "language_model.model."}) {
+    const std::string ignored = folder + "layers.1.self_attn.q_proj";
+    kind.quantization_config = config(ignored);
+    ModelPair refused(kind, model_config);
+    write_llama(refused, "language_model.");
+    EXPECT_ERROR_SAYS(
+        logits_of_model(refused.packed_path(), false), ExitCode::checkpoint,
+        "weight 'language_model.model.layers.1.self_attn.q_proj.weight' is quantised; expected a "
+        "plain weight");
+    EXPECT_ERROR_SAYS(logits_of_model(refused.packed_path(), false), ExitCode::checkpoint,
+                      "'quantization_config.ignore' contains '" + ignored + "'");
+  }
 }
 
 }  // namespace

@@ -46,6 +46,12 @@ class Modules {
              return text::Regex::Searcher(pattern).find(module, 0, match) && match.begin == 0;
            });
   }
+  // Returns the first of the names that it contains; nothing if it contains none.
+  std::optional<std::string> first_of(const std::vector<std::string>& names) const {
+    for (const std::string& name : names)
+      if (contains(name)) return name;
+    return {};
+  }
   // Classes of modules are names without a dot.
   bool has_classes() const {
     return std::ranges::any_of(names_,
@@ -56,6 +62,12 @@ class Modules {
   std::vector<std::string> names_;
   std::vector<text::Regex> patterns_;
 };
+
+// Returns the names that lists may have for a module: in files, and in the classes of transformers.
+std::vector<std::string> names_of(std::string_view module) {
+  return {std::string(module), publishers::module_in_classes(module),
+          publishers::module_in_files(module)};
+}
 
 // Properties of a weight that its tensors determine.
 struct Stored {
@@ -168,12 +180,12 @@ class CompressionChecker {
     const std::optional<Stored> stored = stored_form(files_, name);
     if (!stored) return;
     constexpr std::string_view kWeight = ".weight";
-    const std::string_view module =
-        name.ends_with(kWeight) ? name.substr(0, name.size() - kWeight.size()) : name;
-    if (ignored_.contains(module))
+    const std::vector<std::string> modules =
+        names_of(name.ends_with(kWeight) ? name.substr(0, name.size() - kWeight.size()) : name);
+    if (const auto module = ignored_.first_of(modules))
       refuse(name, "is quantised", "a plain weight",
-             fmt::format("{}: 'quantization_config.ignore' contains '{}'", config_.where, module));
-    const std::vector<const Group*> groups = groups_of(module);
+             fmt::format("{}: 'quantization_config.ignore' contains '{}'", config_.where, *module));
+    const std::vector<const Group*> groups = groups_of(modules);
     if (groups.empty())
       refuse(name, "is quantised", "a plain weight",
              fmt::format("{}: no group of 'quantization_config.config_groups' has weights",
@@ -204,15 +216,15 @@ class CompressionChecker {
                      {std::move(note)}});
   }
 
-  // The groups whose names or patterns contain the module, else the groups of classes; all groups
-  // if none does, because names of modules may differ from names in files.
-  std::vector<const Group*> groups_of(std::string_view module) const {
+  // The groups whose names or patterns contain a module of these names, else the groups of classes;
+  // all groups if none does, because names of modules may differ from names in files.
+  std::vector<const Group*> groups_of(const std::vector<std::string>& modules) const {
     std::vector<const Group*> named, classes, all;
     for (std::size_t i = 0; i < targets_.size(); ++i) {
       const Group* group = &config_.groups[i];
       if (group->bits == 0) continue;  // only activations
       all.push_back(group);
-      if (targets_[i].contains(module)) named.push_back(group);
+      if (targets_[i].first_of(modules)) named.push_back(group);
       if (targets_[i].has_classes()) classes.push_back(group);
     }
     return !named.empty() ? named : !classes.empty() ? classes : all;
