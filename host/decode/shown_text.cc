@@ -25,6 +25,7 @@ void ShownText::push(std::int32_t token) {
   const auto& watched = options_.control_tokens;
   if (stopped() || std::ranges::find(watched, token) == watched.end()) return;
   show(stop_.finish());  // a stop string does not continue across it
+  if (stopped()) return;
   options_.on_control(token);
 }
 

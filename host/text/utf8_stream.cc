@@ -46,6 +46,15 @@ std::string StopMatcher::push(std::string_view text) {
   return std::exchange(held_, {});
 }
 
-std::string StopMatcher::finish() { return found_ ? "" : std::exchange(held_, {}); }
+std::string StopMatcher::finish() {
+  if (found_) return "";
+  std::size_t first = held_.npos;  // a shorter stop string inside the begin of a longer one
+  for (const std::string& stop : stops_)
+    if (const std::size_t at = held_.find(stop); at < first) {
+      first = at;
+      found_ = stop;
+    }
+  return std::exchange(held_, {}).substr(0, first);
+}
 
 }  // namespace lamina::text

@@ -31,7 +31,7 @@ class StopMatcher {
 
   // The text that is certainly before any stop string; "" once a stop string was found.
   std::string push(std::string_view text);
-  // The text held back, if the text ends without a stop string.
+  // At the end of the text: the text held back, up to a stop string in it.
   std::string finish();
   // The stop string that was found: the first in the text.
   const std::optional<std::string>& found() const { return found_; }

@@ -90,6 +90,13 @@ TEST(Generate, AnIncompleteStopStringIsShownAtTheEnd) {
   EXPECT_EQ(out.reason, StopReason::end_token);
 }
 
+TEST(Generate, AStopStringEndsATextInWhichALongerOneIsIncomplete) {
+  Parrot parrot("x\xc3\xa9 STOP");
+  const Generated out = parrot.generate({.end_tokens = {kEnd}, .stop = {"STOPS", "TO"}});
+  EXPECT_EQ(out.text, "\xc3\xa9 S");
+  EXPECT_EQ(out.reason, StopReason::stop_string);
+}
+
 TEST(Generate, TheLimitCountsTokensAndNeverCutsACharacter) {
   Parrot parrot("x\xc3\xa9 STOP");
   Generated out = parrot.generate({.max_new_tokens = 3});

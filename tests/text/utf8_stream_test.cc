@@ -58,6 +58,15 @@ TEST(StopMatcher, ReturnsHeldTextAtTheEnd) {
   EXPECT_FALSE(stop.found());
 }
 
+TEST(StopMatcher, AShorterStopStringCountsWhereALongerOneIsIncomplete) {
+  StopMatcher stop({"abcd", "bc"});
+  EXPECT_EQ(stop.push("xabc"), "x");
+  EXPECT_FALSE(stop.found());
+  EXPECT_EQ(stop.finish(), "a");
+  EXPECT_EQ(stop.found(), "bc");
+  EXPECT_EQ(stop.finish(), "");
+}
+
 TEST(StopMatcher, WithoutStopStringsNothingIsHeld) {
   StopMatcher stop({"", ""});
   EXPECT_EQ(stop.push("abc"), "abc");
@@ -65,8 +74,10 @@ TEST(StopMatcher, WithoutStopStringsNothingIsHeld) {
 
 TEST(StopMatcher, AnyCutStopsAtTheFirstStopString) {
   std::mt19937 random(2);
-  const std::vector<std::string> stops = {"aab", "ba", "bbbb"};
   for (int round = 0; round < 3000; ++round) {
+    const std::vector<std::string> stops = round % 2 == 0
+                                               ? std::vector<std::string>{"aab", "ba", "bbbb"}
+                                               : std::vector<std::string>{"cabc", "ab", "cc"};
     std::string text;
     for (int i = 0; i < 14; ++i) text += "abcc"[random() % 4];
     std::size_t first = text.npos;
