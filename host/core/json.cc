@@ -1,5 +1,6 @@
 #include "core/json.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -56,6 +57,14 @@ double JsonValue::as_double() const {
     return static_cast<double>(static_cast<std::int64_t>(node.payload));
   if (kind() != JsonKind::unsigned_integer) wrong_kind("a number");
   return static_cast<double>(node.payload);
+}
+
+std::string_view JsonValue::integer_digits() const {
+  if (kind() != JsonKind::real) return {};
+  const std::string_view rest = std::string_view(data_->text).substr(data_->nodes[node_].offset);
+  const std::size_t end = std::min(rest.find_first_not_of("-0123456789"), rest.size());
+  const bool is_decimal = end < rest.size() && std::string_view(".eE").find(rest[end]) != rest.npos;
+  return is_decimal ? std::string_view() : rest.substr(0, end);
 }
 
 std::string_view JsonValue::as_string() const {

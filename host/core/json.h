@@ -87,9 +87,12 @@ class JsonValue {
 
   // Returns the value as that type; a UserError with file, line and path if it has another type.
   bool as_bool() const;
-  std::int64_t as_int64() const;       // 2.0 is not an integer
-  std::uint64_t as_uint64() const;     // nor is -0
-  double as_double() const;            // any number
+  std::int64_t as_int64() const;    // 2.0 is not an integer
+  std::uint64_t as_uint64() const;  // nor is -0
+  double as_double() const;         // any number
+  // The text of a number without fraction and exponent that is a real only because it has more than
+  // 64 bits or is -0; empty for others. Borrowed from the document.
+  std::string_view integer_digits() const;
   std::string_view as_string() const;  // borrowed from the document
 
   // Elements of an array, members of an object.

@@ -111,6 +111,22 @@ Rendered Template::render(const Variables& variables, const RenderOptions& optio
 
 std::span<const std::string> Template::own_text() const { return parsed_->tree.own_text; }
 
+namespace {
+
+// Python reads integers of any size.
+Integer integer_of(const JsonValue& json, std::string_view digits) {
+  const bool is_negative = digits.starts_with('-');
+  Integer value = 0;
+  for (const char c : digits.substr(is_negative ? 1 : 0)) {
+    const int digit = is_negative ? '0' - c : c - '0';
+    if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, digit, &value))
+      json.fail(fmt::format("must be an integer of at most 127 bits, got {}", digits));
+  }
+  return value;
+}
+
+}  // namespace
+
 TemplateValue from_json(const JsonValue& json) {
   switch (json.kind()) {
     case JsonKind::null:
@@ -122,6 +138,8 @@ TemplateValue from_json(const JsonValue& json) {
     case JsonKind::unsigned_integer:
       return TemplateValue::integer(json.as_uint64());
     case JsonKind::real:
+      if (const std::string_view digits = json.integer_digits(); !digits.empty())
+        return TemplateValue::integer(integer_of(json, digits));
       return TemplateValue::real(json.as_double());
     case JsonKind::string:
       return given(json.as_string());

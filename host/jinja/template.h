@@ -27,7 +27,7 @@ inline TemplateValue trusted(std::string_view utf8) { return TemplateValue::stri
 inline TemplateValue given(std::string_view utf8) {
   return TemplateValue::string(to_text(utf8, true));
 }
-// All strings in it count as given.
+// All strings in it count as given. UserError, at its place: an integer of more than 127 bits.
 TemplateValue from_json(const JsonValue& json);
 
 struct RenderedSpan {

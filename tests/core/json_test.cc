@@ -111,6 +111,21 @@ TEST(Json, ReadsDecimalsToTheNearestDouble) {
         value);
 }
 
+TEST(Json, KeepsTheDigitsOfIntegersBeyond64Bits) {
+  const JsonDocument document = parse(
+      "[18446744073709551616 ,-123456789012345678901234567890,-0,1e30,18446744073709551616.0,"
+      "5,18446744073709551615,\"1\",36893488147419103232]");
+  std::vector<std::string> digits;
+  for (const JsonValue value : document.root().elements())
+    digits.emplace_back(value.integer_digits());
+  EXPECT_EQ(digits,
+            (std::vector<std::string>{"18446744073709551616", "-123456789012345678901234567890",
+                                      "-0", "", "", "", "", "", "36893488147419103232"}));
+  EXPECT_EQ(document.root().element(0).as_double(), 18446744073709551616.0);
+  const JsonDocument alone = parse("18446744073709551616");
+  EXPECT_EQ(alone.root().integer_digits(), "18446744073709551616");
+}
+
 TEST(JsonWriter, WrittenTextReadsBackTheSame) {
   const std::string text =
       R"({"a":[1,-2,18446744073709551615,1.5,1.0,1e+300,null,true],"b\n\u0001":{"":"é\"\\"},"c":[],"d":{}})";

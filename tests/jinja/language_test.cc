@@ -93,6 +93,20 @@ TEST(Jinja, ToJsonWritesTheSameAsPython) {
             "{\n  \"a\": [],\n  \"b\": [\n    1\n  ]\n}");
 }
 
+TEST(Jinja, IntegersOfJsonHave127Bits) {
+  EXPECT_EQ(
+      render("{{ v }}", R"({"v": [18446744073709551616, -123456789012345678901234567890, -0]})"),
+      "[18446744073709551616, -123456789012345678901234567890, 0]");
+  EXPECT_EQ(render("{{ v + 1 }} {{ v | tojson }} {{ v is integer }}",
+                   R"({"v": 170141183460469231731687303715884105726})"),
+            "170141183460469231731687303715884105727 170141183460469231731687303715884105726 True");
+  EXPECT_EQ(render("{{ v }}", R"({"v": 1e20})"), "1e+20");
+  EXPECT_ERROR_SAYS(render("{{ v }}", R"({"v": [170141183460469231731687303715884105728]})"),
+                    ExitCode::usage,
+                    "context.json:1: 'v[0]' must be an integer of at most 127 bits, got "
+                    "170141183460469231731687303715884105728");
+}
+
 TEST(Jinja, TheCallerSetsTheClock) {
   RenderOptions options;
   options.now.tm_year = 125;
