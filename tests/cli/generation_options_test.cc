@@ -149,8 +149,8 @@ class PublishedModel {
       std::filesystem::create_symlink(std::filesystem::absolute(from / file), folder_ / file);
     folder_.write("generation_config.json", generation_config);
   }
-  Finished decode(std::vector<std::string> words) const {
-    words.insert(words.begin(), {"decode", "-m", folder_.path(), "--ids", "1,2,3", "--verbose"});
+  Finished decode(std::vector<std::string> words, const std::string& ids = "1,2,3") const {
+    words.insert(words.begin(), {"decode", "-m", folder_.path(), "--ids", ids, "--verbose"});
     return lamina_program(words);
   }
 
@@ -167,6 +167,30 @@ TEST(GenerationOptions, WarnOfPublishedIdsOutsideOfTheVocabulary) {
                         "outside the vocabulary of 149 and has no effect"));
   EXPECT_THAT(model.decode({"-n", "2", "--suppress-ids", "4"}).err,
               Not(HasSubstr("outside the vocabulary")));
+}
+
+TEST(GenerationOptions, PublishedForcedIdsOutsideOfTheVocabularyForceNothing) {
+  const auto ids_of = [](const Finished& result) {
+    EXPECT_EQ(result.code, 0) << result.err;
+    const JsonDocument json = JsonDocument::parse(result.out, "decode");
+    std::vector<std::int64_t> out;
+    for (JsonValue id : json.root().at("ids").elements()) out.push_back(id.as_int64());
+    return out;
+  };
+  const auto decoded = [](const std::string& more) {
+    return PublishedModel(R"({"do_sample": false)" + more + "}")
+        .decode({"-n", "3", "--ignore-eos", "--json"}, "1");
+  };
+  const std::vector<std::int64_t> usual = ids_of(decoded(""));
+  for (const std::string key : {"forced_bos_token_id", "forced_eos_token_id"}) {
+    const Finished result = decoded(", \"" + key + "\": 90000");
+    EXPECT_EQ(ids_of(result), usual) << key;
+    EXPECT_THAT(result.err,
+                HasSubstr("generation_config.json: '" + key +
+                          "' has the id 90000, which is outside the vocabulary of 149 and has no "
+                          "effect"));
+  }
+  EXPECT_EQ(ids_of(decoded(", \"forced_eos_token_id\": [90000, 7]")).back(), 7);
 }
 
 TEST(GenerationOptions, WarnOfEndTokensOutsideOfTheVocabulary) {

@@ -137,6 +137,17 @@ struct FirstOutside {
   }
 };
 
+// Removes token ids outside the vocabulary: a forced one would exclude every other token.
+struct RemoveOutside {
+  std::int64_t vocab_size;
+
+  void operator()(decode::Ids* ids) const {
+    std::erase_if(*ids, [&](std::int32_t id) { return id >= vocab_size; });
+  }
+  template <typename Other>
+  void operator()(Other*) const {}
+};
+
 Option option_of(const GenerationKey& key, GenerateOptions& presets) {
   Option out{.key = {.name = key.name, .min = key.min, .max = key.max, .doc = key.doc},
              .value = key.value};
@@ -178,6 +189,7 @@ void check_vocabulary(const Arguments& a, std::int64_t vocab_size,
       log::warning(
           "{}: '{}' has the id {}, which is outside the vocabulary of {} and has no effect", source,
           key.config_key, *id, vocab_size);
+    std::visit(RemoveOutside{vocab_size}, key.place(options));
   }
 }
 
