@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 
 #include "core/huge_pages.h"
 #include "core/open_file.h"
@@ -59,12 +60,21 @@ std::string read_file(const std::string& path, ExitCode code, std::size_t max_by
   return read_all(file.descriptor(), path, code, max_bytes, file.num_bytes());
 }
 
-std::string read_stdin(ExitCode code, std::size_t max_bytes) {
+void check_stdin(ExitCode code) {
+  const int error = errno;
+  if (std::ferror(stdin))
+    throw UserError(code, {"stdin",
+                           fmt::format("cannot be read: {}", system_error_text(error)),
+                           {"check the file or device that it is connected to"}});
   struct stat status {};
   const int flags = ::fcntl(STDIN_FILENO, F_GETFL);
   if (flags < 0 || (flags & O_ACCMODE) == O_WRONLY || ::fstat(STDIN_FILENO, &status) != 0)
     user_error(code, "stdin", "is closed; expected text to read");
   if (S_ISDIR(status.st_mode)) user_error(code, "stdin", "is a directory; expected text to read");
+}
+
+std::string read_stdin(ExitCode code, std::size_t max_bytes) {
+  check_stdin(code);
   return read_all(STDIN_FILENO, "stdin", code, max_bytes, 0);
 }
 

@@ -16,4 +16,8 @@ std::string read_file(const std::string& path, ExitCode code,
 // Returns all bytes from stdin, which may be a pipe. Errors: it is closed, or a directory.
 std::string read_stdin(ExitCode code, std::size_t max_bytes = std::size_t{1} << 30);
 
+// For programs that read stdin in pieces: throws the errors of read_stdin(), before the first piece
+// because stdin is closed, or at the end of the input because a read failed.
+void check_stdin(ExitCode code);
+
 }  // namespace lamina

@@ -181,6 +181,25 @@ TEST(Faults, F22StdinIsReadToTheSameLimitAsAFile) {
   EXPECT_EQ(f.code, 0) << f.err;
 }
 
+TEST(InputErrors, LinesOfAStdinThatCannotBeReadAreRefused) {
+  Workplace w;
+  w.train();
+  w.write("t.jinja", "{{ messages[0].content }}");
+  const std::string out = w.path("out").string();
+  for (const std::string& command :
+       {" chat -n 1 -m " + out + " --chat-template " + w.path("t.jinja").string(),
+        " tokenize -m " + out + " --jsonl -"}) {
+    Finished f = run_shell(kLamina + command + " <&-");
+    EXPECT_EQ(f.code, 5) << command;
+    EXPECT_THAT(f.err, HasSubstr("error: stdin: is closed; expected text to read"));
+    f = run_shell(kLamina + command + " < /");
+    EXPECT_EQ(f.code, 5) << command;
+    EXPECT_THAT(f.err, HasSubstr("error: stdin: is a directory; expected text to read"));
+    f = run_shell(kLamina + command + " < /dev/null");
+    EXPECT_EQ(f.code, 0) << command << f.err;
+  }
+}
+
 TEST(InputErrors, StdinIsReadWhereTheHelpSaysSo) {
   Workplace w;
   w.train();

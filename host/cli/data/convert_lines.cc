@@ -37,7 +37,11 @@ void convert(std::istream& in, const std::string& file,
 
 void convert_lines(const std::string& file,
                    const std::function<std::string(const JsonValue&)>& line_of) {
-  if (file == "-") return convert(std::cin, "stdin", line_of);
+  if (file == "-") {
+    check_stdin(ExitCode::data);
+    convert(std::cin, "stdin", line_of);
+    return check_stdin(ExitCode::data);
+  }
   std::ifstream in(file, std::ios::binary);
   if (!in) static_cast<void>(read_file(file, ExitCode::data));  // throws the reason
   convert(in, file, line_of);

@@ -9,6 +9,7 @@
 
 #include "cli/shell/signals.h"
 #include "cli/shell/terminal.h"
+#include "core/read_file.h"
 
 namespace lamina::cli {
 namespace {
@@ -37,7 +38,10 @@ std::optional<std::string> ChatInput::line(const char* prompt) {
     return out;
   }
   std::string out;
-  if (!std::getline(std::cin, out)) return {};
+  if (!std::getline(std::cin, out)) {
+    check_stdin(ExitCode::data);
+    return {};
+  }
   if (!out.empty() && out.back() == '\r') out.pop_back();
   return out;
 }

@@ -14,7 +14,7 @@ class ChatInput {
 
   // The next message: one line, or several lines. A message has several if each but the last ends
   // with a backslash, or if they are between lines of three quotes ("""). Nothing at the end of the
-  // input (Ctrl-D).
+  // input (Ctrl-D). UserError (exit 5): the input cannot be read.
   std::optional<std::string> next();
 
  private:

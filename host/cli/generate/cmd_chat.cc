@@ -14,6 +14,7 @@
 #include "cli/shell/terminal.h"
 #include "cli/shell/weight_choice.h"
 #include "core/log.h"
+#include "core/read_file.h"
 #include "decoder/call_limits.h"
 #include "model/results.h"
 
@@ -29,6 +30,7 @@ constexpr std::int64_t kChatAnswerTokens = 1024;
 int start_chat(const Arguments& a, const Device& device) {
   check_generation_options(a);
   check_marks(a);
+  check_stdin(ExitCode::data);
   const DType dtype = *parse_dtype(a.text("dtype"));
   decode::SessionOptions options;
   const model::Loaded m =
