@@ -199,6 +199,20 @@ TEST_F(ChatProgram, CommandsChangeTheConversation) {
   EXPECT_EQ(loaded.code, 0) << loaded.err;
 }
 
+TEST_F(ChatProgram, AMessageBetweenQuotesIsNotACommand) {
+  const std::string saved = folder / "saved.json";
+  const std::string quotes = R"("""\n)";
+  const Finished session = chat(quotes + R"(/etc/hosts\nx\n)" + quotes + quotes + R"(/help\n)" +
+                                    quotes + "/save " + saved + R"(\n)",
+                                "-n 1");
+  ASSERT_EQ(session.code, 0) << session.err;
+  const JsonDocument kept = JsonDocument::read(saved);
+  const JsonValue messages = kept.root().at("messages");
+  ASSERT_EQ(messages.size(), 4u);
+  EXPECT_EQ(messages.element(0).at("content").as_string(), "/etc/hosts\nx");
+  EXPECT_EQ(messages.element(2).at("content").as_string(), "/help");
+}
+
 TEST_F(ChatProgram, EveryOptionOfGeneratingCanBeSet) {
   const Finished session = chat(
       "/set bad-ids 1,2 3\\n/set suppress-ids 4,5\\n/set logit-bias 6=1 7=-2\\n/set stop a b\\n"

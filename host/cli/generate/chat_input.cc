@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <utility>
 
 #include "cli/shell/signals.h"
 #include "cli/shell/terminal.h"
@@ -46,14 +47,14 @@ std::optional<std::string> ChatInput::line(const char* prompt) {
   return out;
 }
 
-std::optional<std::string> ChatInput::next() {
+std::optional<ChatInput::Message> ChatInput::next() {
   std::optional<std::string> text = line(kPrompt);
   if (!text) return {};
   if (*text == kQuotes) {
     std::string all;
     for (bool first = true;; first = false) {
       const std::optional<std::string> more = line(kMore);
-      if (!more || *more == kQuotes) return all;
+      if (!more || *more == kQuotes) return Message{std::move(all), /*is_literal=*/true};
       all += (first ? "" : "\n") + *more;
     }
   }
@@ -63,7 +64,7 @@ std::optional<std::string> ChatInput::next() {
     if (!more) break;
     *text += *more;
   }
-  return text;
+  return Message{std::move(*text)};
 }
 
 }  // namespace lamina::cli

@@ -74,16 +74,17 @@ class Chat {
 
   void run() {
     ChatInput input(interactive_);
-    std::optional<std::string> text;
-    while (!quits_ && (text = input.next())) {
-      if (text->empty()) continue;
+    std::optional<ChatInput::Message> message;
+    while (!quits_ && (message = input.next())) {
+      const std::string& text = message->text;
+      if (text.empty()) continue;
       try {
         static_cast<void>(take_interrupt());  // an interrupt from before the answer
-        require_utf8(*text, "the input");
-        if (text->front() == '/')
-          obey(*text);
+        require_utf8(text, "the input");
+        if (text.front() == '/' && !message->is_literal)
+          obey(text);
         else
-          finish(session_.say(*text));
+          finish(session_.say(text));
       } catch (const UserError& error) {
         // An interactive user can react to the error; a script cannot.
         if (!interactive_) throw;
