@@ -67,9 +67,14 @@ std::optional<StoredTokens> open_whole(const std::string& path, const Reading& r
 
 class Maker {
  public:
-  Maker(const Files& files, const Reading& reading, const StoreOptions& options)
-      : files_(files), reading_(reading), options_(options), num_bytes_(bytes_of(files)) {}
+  Maker(const Files& files, const Reading& reading, const StoreOptions& options, std::string key)
+      : files_(files),
+        reading_(reading),
+        options_(options),
+        key_(std::move(key)),
+        num_bytes_(bytes_of(files)) {}
 
+  // Errors: as open_or_make_store().
   void make(const std::string& directory, std::vector<TokenSource> sources) const {
     TokenFilesWriter writer(
         directory, {.is_narrow = reading_.has_narrow_ids(), .has_loss = has_masks(reading_.form)},
@@ -91,6 +96,7 @@ class Maker {
         writer.save(sources);
         saved = done;
       });
+      check_unchanged();
     } catch (const Error&) {
       throw;         // the last save is complete
     } catch (...) {  // interrupted
@@ -102,9 +108,20 @@ class Maker {
   }
 
  private:
+  // The key was computed before the files were tokenized: tokens of files that changed in between
+  // must not be found by it.
+  void check_unchanged() const {
+    if (store_key(files_, reading_, options_.template_files) == key_) return;
+    throw UserError(ExitCode::data, {files_.front().front(),
+                                     "this file, or another that is read with it, changed while "
+                                     "it was tokenized, so its tokens are not kept",
+                                     {"run the same command again once nothing writes the files"}});
+  }
+
   const Files& files_;
   const Reading& reading_;
   const StoreOptions& options_;
+  std::string key_;
   std::uint64_t num_bytes_;
 };
 
@@ -128,7 +145,8 @@ StoredTokens open_or_make_store(const std::vector<std::string>& patterns, const 
                                 const StoreOptions& options) {
   const Files files = find_sources(patterns, reading.form);
   const std::vector<TokenSource> sources = empty_sources(patterns, files);
-  const std::string path = options.folder + "/" + store_key(files, reading, options.template_files);
+  const std::string key = store_key(files, reading, options.template_files);
+  const std::string path = options.folder + "/" + key;
   const auto named = [&](StoredTokens tokens, bool was_made) {
     for (std::size_t i = 0; i < patterns.size(); ++i) tokens.sources[i].name = patterns[i];
     tokens.view.name = patterns.front();
@@ -167,7 +185,7 @@ StoredTokens open_or_make_store(const std::vector<std::string>& patterns, const 
   }
   fs::create_directories(building);  // another process may have removed it
   try {
-    Maker(files, reading, options).make(building, sources);
+    Maker(files, reading, options, key).make(building, sources);
   } catch (const UserError&) {
     fs::remove_all(building, error);  // changed files get another key
     throw;

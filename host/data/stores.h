@@ -36,8 +36,8 @@ struct StoreOptions {
 // resuming from where a process was stopped or killed. Waits while another process builds a store
 // in the folder. Tokens stay in memory for small sources, and, with a warning, if the folder is not
 // writable or cannot be locked, unless a store is required. Errors: see tokenize_files(); an id of
-// a store that is not below the vocabulary size; DeviceError (class checkpoint) if the disk is
-// full, or a required store cannot be created.
+// a store that is not below the vocabulary size; class data if a file changes while a store is
+// built; DeviceError (class checkpoint) if the disk is full, or a required store cannot be created.
 StoredTokens open_or_make_store(const std::vector<std::string>& patterns, const Reading& reading,
                                 const StoreOptions& options);
 

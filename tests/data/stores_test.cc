@@ -166,6 +166,43 @@ TEST_F(StoreTest, AnErrorInTheFilesLeavesNothingBehind) {
   EXPECT_TRUE(in_folder().empty());
 }
 
+// Otherwise the old contents of b.txt would have a store with the tokens of the new ones.
+TEST_F(StoreTest, AFileThatChangesWhileItIsReadLeavesNothingBehind) {
+  const std::string a = dir_.write("a.txt", lines(100)), b = dir_.write("b.txt", lines(70));
+  const std::string other = dir_.write("other.txt", lines(71));
+  Reading changing = reading();
+  int num_calls = 0;
+  changing.between = [&] {
+    if (++num_calls == 50) fs::rename(other, b);
+  };
+  EXPECT_ERROR_SAYS(open_or_make_store({a, b}, changing, options()), ExitCode::data,
+                    "a.txt: this file, or another that is read with it, changed while it was "
+                    "tokenized, so its tokens are not kept");
+  EXPECT_TRUE(in_folder().empty());
+  expect_same(store({a, b}).view, tokenize_files({a, b}, reading()));
+  dir_.write("b.txt", lines(70));
+  const StoredTokens old = store({a, b});
+  EXPECT_TRUE(old.was_made);
+  expect_same(old.view, tokenize_files({a, b}, reading()));
+}
+
+TEST_F(StoreTest, AFileThatChangesBeforeARestLeavesNothingBehind) {
+  const std::string path = dir_.write("a.txt", lines(1000)),
+                    other = dir_.write("b.txt", lines(999));
+  stop_after_ = 700;
+  EXPECT_THROW(store({path}), Stop);
+  ASSERT_EQ(in_folder().size(), 1u);
+  stop_after_ = -1;
+  Reading changing = reading();
+  int num_calls = 0;
+  changing.between = [&] {
+    if (++num_calls == 50) fs::rename(other, path);
+  };
+  EXPECT_ERROR_SAYS(open_or_make_store({path}, changing, options()), ExitCode::data,
+                    "changed while it was tokenized");
+  EXPECT_TRUE(in_folder().empty());
+}
+
 TEST_F(StoreTest, TheFirstOfManyErrorsIsReported) {
   std::string text = lines(2000);
   for (std::size_t at : {text.size() / 2, text.size() / 4, text.size() - 2}) text[at] = '\xff';
