@@ -48,12 +48,18 @@ void check_ids(const StoredTokens& store, std::int64_t vocab_size) {
   }
 }
 
-// Opens a complete store, or returns nothing. With the lock of the folder a damaged one is removed.
+// Opens a complete store, or returns nothing. With the lock of the folder what is damaged or
+// incomplete is removed.
 std::optional<StoredTokens> open_whole(const std::string& path, const Reading& reading,
                                        bool has_lock) {
   try {
     auto found = open_token_files(path);
     if (found && reading.form == DataForm::tokens) check_ids(*found, reading.vocab_size);
+    // A store gets its name when it is complete, so somebody removed the manifest.
+    if (!found && has_lock && fs::exists(fs::symlink_status(path))) {
+      log::warning("{}: the token store has no {}; it will be rebuilt", path, io::kManifestName);
+      fs::remove_all(path);
+    }
     return found;
   } catch (const io::Damaged& damage) {
     if (has_lock) {

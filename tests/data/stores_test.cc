@@ -160,6 +160,17 @@ TEST_F(StoreTest, ADamagedOneIsMadeAgain) {
   }
 }
 
+TEST_F(StoreTest, OneWithoutAManifestIsMadeAgain) {
+  const std::string path = dir_.write("a.txt", lines(100));
+  const StoredTokens made = store({path});
+  fs::remove(made.path + "/manifest.json");
+  const StoredTokens again = store({path});
+  EXPECT_TRUE(again.was_made);
+  EXPECT_EQ(again.path, made.path);
+  expect_same(again.view, tokenize_files({path}, reading()));
+  EXPECT_EQ(in_folder().size(), 1u);
+}
+
 TEST_F(StoreTest, AnErrorInTheFilesLeavesNothingBehind) {
   const std::string path = dir_.write("a.txt", lines(100) + "\xff\n" + lines(100));
   EXPECT_ERROR_SAYS(store({path}), ExitCode::data, "a.txt:101: is not UTF-8");
