@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <memory>
+#include <span>
 #include <utility>
 
 #include "core/error.h"
@@ -47,33 +49,46 @@ std::span<const T> values_in(const io::MappedFile& file) {
 
 }  // namespace
 
-// An append-only file.
+// An append-only file. Its checksum is computed while it is written.
 struct TokenFilesWriter::File {
   std::string path;
   int descriptor = -1;
+  std::unique_ptr<io::PartHash> hash = std::make_unique<io::PartHash>();
 
   explicit File(std::string where) : path(std::move(where)) {
     descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (descriptor < 0) fail(path, "cannot be opened", errno);
   }
   File(File&& other) noexcept
-      : path(std::move(other.path)), descriptor(std::exchange(other.descriptor, -1)) {}
+      : path(std::move(other.path)),
+        descriptor(std::exchange(other.descriptor, -1)),
+        hash(std::move(other.hash)) {}
   ~File() {
     if (descriptor >= 0) ::close(descriptor);
   }
 
-  std::uint64_t size() const {
-    const off_t end = ::lseek(descriptor, 0, SEEK_END);
-    return end < 0 ? 0 : static_cast<std::uint64_t>(end);
-  }
   void cut(std::uint64_t num_bytes) const {
     if (::ftruncate(descriptor, static_cast<off_t>(num_bytes)) != 0 ||
         ::lseek(descriptor, 0, SEEK_END) < 0)
       fail(path, "cannot be cut", errno);
   }
+  void clear() {
+    cut(0);
+    hash = std::make_unique<io::PartHash>();
+  }
+  // Hashes what another process wrote. Returns false if the checksum is another.
+  bool has(std::uint64_t num_bytes, std::string_view checksum) const {
+    const io::MappedFile mapped(path);
+    if (mapped.bytes().size() < num_bytes) return false;
+    const auto saved = mapped.bytes().first(num_bytes);
+    io::MappedFile::sequential(saved);
+    hash->update(saved);
+    return hash->hex() == checksum;
+  }
   void write(std::string_view bytes) const {
     if (const int error = write_all(descriptor, bytes); error != 0)
       fail(path, "cannot be written", error);
+    hash->update(std::as_bytes(std::span(bytes)));
   }
   void sync() const {
     if (::fdatasync(descriptor) != 0) fail(path, "cannot be written", errno);
@@ -87,7 +102,7 @@ TokenFilesWriter::TokenFilesWriter(std::string directory, Shape shape,
   files_.emplace_back(directory_ + "/" + kDocuments);
   if (shape_.has_loss) files_.emplace_back(directory_ + "/" + kLoss);
   if (restore(sources)) return;
-  for (const File& file : files_) file.cut(0);
+  for (File& file : files_) file.clear();
   file(1).write(std::string(sizeof(std::uint64_t), '\0'));
 }
 
@@ -95,24 +110,36 @@ TokenFilesWriter::~TokenFilesWriter() = default;
 
 TokenFilesWriter::File& TokenFilesWriter::file(std::size_t n) { return files_[n]; }
 
-// Returns false if there is no complete state to resume from.
+// Returns false if there is no complete state to resume from: the system may have lost what it had
+// written, or somebody changed it.
 bool TokenFilesWriter::restore(std::vector<TokenSource>& sources) {
   const std::string path = directory_ + "/" + kProgress;
   if (!fs::exists(path)) return false;
-  const JsonDocument document = JsonDocument::read(path, {.code = ExitCode::checkpoint});
-  const JsonValue saved = document.root();
-  const std::uint64_t tokens = saved.at("tokens").as_uint64(),
-                      documents = saved.at("documents").as_uint64();
-  const std::uint64_t sizes[] = {tokens * (shape_.is_narrow ? 2 : 4),
-                                 (documents + 1) * sizeof(std::uint64_t), tokens};
-  for (std::size_t i = 0; i < files_.size(); ++i)
-    if (files_[i].size() < sizes[i]) return false;
-  for (std::size_t i = 0; i < files_.size(); ++i) files_[i].cut(sizes[i]);
-  read_sources(saved.at("sources"), sources);
-  num_parts_ = saved.at("parts").as_uint64();
-  num_tokens_ = tokens;
-  num_documents_ = documents;
-  return true;
+  try {
+    const JsonDocument document = JsonDocument::read(path, {.code = ExitCode::checkpoint});
+    const JsonValue saved = document.root();
+    const std::uint64_t parts = saved.at("parts").as_uint64(),
+                        tokens = saved.at("tokens").as_uint64(),
+                        documents = saved.at("documents").as_uint64();
+    const std::uint64_t sizes[] = {tokens * (shape_.is_narrow ? 2 : 4),
+                                   (documents + 1) * sizeof(std::uint64_t), tokens};
+    std::size_t i = 0;
+    for (const JsonValue checksum : saved.at("xxh3_64").elements()) {
+      if (i == files_.size() || !files_[i].has(sizes[i], checksum.as_string())) return false;
+      ++i;
+    }
+    if (i < files_.size()) return false;
+    std::vector<TokenSource> read = sources;
+    read_sources(saved.at("sources"), read);
+    for (i = 0; i < files_.size(); ++i) files_[i].cut(sizes[i]);
+    sources = std::move(read);
+    num_parts_ = parts;
+    num_tokens_ = tokens;
+    num_documents_ = documents;
+    return true;
+  } catch (const UserError&) {  // damaged, or written by a version without checksums
+    return false;
+  }
 }
 
 void TokenFilesWriter::add(const TokenPart& part) {
@@ -143,7 +170,9 @@ void TokenFilesWriter::save(const std::vector<TokenSource>& sources) {
   for (const File& file : files_) file.sync();
   JsonWriter json;
   json.begin_object().key("parts").value(num_parts_).key("tokens").value(num_tokens_);
-  json.key("documents").value(num_documents_).key("sources");
+  json.key("documents").value(num_documents_).key("xxh3_64").begin_array();
+  for (const File& file : files_) json.value(file.hash->hex());
+  json.end_array().key("sources");
   write_sources(sources, json);
   io::write_durably(directory_ + "/" + kProgress, json.end_object().text());
 }
@@ -167,6 +196,25 @@ void TokenFilesWriter::finish(const std::vector<TokenSource>& sources) {
   fs::remove(directory_ + "/" + kProgress, ignored);
 }
 
+namespace {
+
+// The checksums cover what was written. This covers what may be written wrongly.
+void check_offsets(const std::string& directory, const TokenView& view) {
+  const std::span<const std::uint64_t> begin = view.document_begin;
+  const bool ends_fit =
+      !begin.empty() && begin.front() == 0 && begin.back() == view.tokens.size();
+  if (!ends_fit || !std::ranges::is_sorted(begin))
+    throw io::Damaged({directory + "/" + kDocuments + ": does not fit the number of tokens",
+                       "its offsets must rise from 0 to the number of tokens",
+                       {}});
+  if (!view.in_loss.empty() && view.in_loss.size() != view.tokens.size())
+    throw io::Damaged({directory + "/" + kLoss + ": does not fit the number of tokens",
+                       "it must have a byte for each token",
+                       {}});
+}
+
+}  // namespace
+
 std::optional<StoredTokens> open_token_files(const std::string& directory) {
   if (!fs::exists(directory + "/" + io::kManifestName)) return {};
   const io::FileManifest manifest = io::read_manifest(directory);
@@ -188,6 +236,7 @@ std::optional<StoredTokens> open_token_files(const std::string& directory) {
     out.view.tokens = values_in<std::int32_t>(files->tokens);
   out.view.document_begin = values_in<std::uint64_t>(files->documents);
   out.view.in_loss = values_in<std::uint8_t>(files->loss);
+  check_offsets(directory, out.view);
   out.view.digest = digest(out.view.tokens, out.view.document_begin, out.view.in_loss);
   out.view.owner = files;
   out.sources.resize(manifest.info().at("sources").size());

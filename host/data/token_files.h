@@ -33,7 +33,8 @@ class TokenFilesWriter {
     bool has_loss = false;
   };
 
-  // Resumes in `directory` if save() has been called there, else starts again. `sources` must be
+  // Resumes in `directory` if save() has been called there and the files still have the checksums
+  // that it wrote, else starts again. `sources` must be
   // empty and receives the saved state. Errors, here and below (DeviceError, class checkpoint): the
   // disk is full, the directory cannot be written.
   TokenFilesWriter(std::string directory, Shape shape, std::vector<TokenSource>& sources);
@@ -62,8 +63,8 @@ class TokenFilesWriter {
   std::uint64_t num_parts_ = 0, num_tokens_ = 0, num_documents_ = 0;
 };
 
-// Maps a store and verifies the checksum of every byte. Returns nothing if there is none. Throws
-// io::Damaged if it does not match its checksums.
+// Maps a store, and verifies the checksum of every byte and the offsets of the documents. Returns
+// nothing if there is none. Throws io::Damaged if it does not match them.
 std::optional<StoredTokens> open_token_files(const std::string& directory);
 
 }  // namespace lamina::data

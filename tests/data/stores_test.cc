@@ -9,7 +9,10 @@
 
 #include "data/load.h"
 #include "data/packed_text.h"
+#include "data/token_files.h"
+#include "data/token_part.h"
 #include "data/token_store.h"
+#include "io/manifest.h"
 #include "support/expect_error.h"
 #include "support/on_threads.h"
 #include "support/temp_dir.h"
@@ -144,6 +147,63 @@ TEST_F(StoreTest, LeftoversOfAKilledWriterAreCutOff) {
   }
   stop_after_ = -1;
   expect_same(store({path}).view, tokenize_files({path}, reading()));
+}
+
+// What a crash may leave of a store that was being built.
+TEST_F(StoreTest, AnIncompleteOneThatIsDamagedIsStartedAgain) {
+  const std::string path = dir_.write("a.txt", lines(1000));
+  const TokenStore whole = tokenize_files({path}, reading());
+  for (const char* name : {"/tokens", "/documents", "/progress.json"}) {
+    stop_after_ = 700;
+    EXPECT_THROW(store({path}), Stop);
+    ASSERT_EQ(in_folder().size(), 1u);
+    std::fstream file(dir_ / "tokens/" + in_folder()[0] + name,
+                      std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(40);
+    file.put('\x7f');
+    file.close();
+    stop_after_ = -1;
+    const StoredTokens made = store({path});
+    EXPECT_GE(num_documents_, 1000) << name;
+    expect_same(made.view, whole);
+    EXPECT_EQ(made.sources[0].counts.num_documents, 1000u);
+    fs::remove_all(made.path);
+  }
+}
+
+TEST_F(StoreTest, AnIncompleteOneWithoutChecksumsIsStartedAgain) {
+  const std::string path = dir_.write("a.txt", lines(1000));
+  stop_after_ = 700;
+  EXPECT_THROW(store({path}), Stop);
+  dir_.write("tokens/" + in_folder().at(0) + "/progress.json",
+             R"({"parts": 1, "tokens": 2, "documents": 1, "sources": []})");
+  stop_after_ = -1;
+  expect_same(store({path}).view, tokenize_files({path}, reading()));
+}
+
+TEST(TokenFiles, OffsetsThatDoNotFitTheTokensAreDamage) {
+  const std::vector<std::vector<std::uint64_t>> wrong = {{2}, {2, 4}, {2, 1, 3}};
+  for (const std::vector<std::uint64_t>& ends : wrong) {
+    TempDir dir;
+    std::vector<TokenSource> sources(1);
+    TokenPart part;
+    part.tokens = {5, 6, 7};
+    part.document_end = ends;
+    TokenFilesWriter writer(dir.path(), {}, sources);
+    writer.add(part);
+    writer.finish(sources);
+    EXPECT_THROW(open_token_files(dir.path()), io::Damaged) << ends.size();
+  }
+  TempDir dir;
+  std::vector<TokenSource> sources(1);
+  TokenPart part;
+  part.tokens = {5, 6, 7};
+  part.document_end = {1, 3};
+  part.in_loss = {0, 1};
+  TokenFilesWriter writer(dir.path(), {.has_loss = true}, sources);
+  writer.add(part);
+  writer.finish(sources);
+  EXPECT_THROW(open_token_files(dir.path()), io::Damaged);
 }
 
 TEST_F(StoreTest, ADamagedOneIsMadeAgain) {
