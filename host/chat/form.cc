@@ -20,6 +20,7 @@ constexpr const char* kDefault = "default";
 constexpr const char* kForTools = "tool_use";
 constexpr const char* kOwnTemplate = "chat_template.jinja";
 constexpr const char* kProcessorTemplate = "chat_template.json";
+constexpr std::string_view kGgufTemplate = "tokenizer.chat_template";
 
 bool exists(const std::string& path) {
   std::error_code ec;
@@ -167,6 +168,24 @@ TemplateValue template_messages(const JsonValue& messages) {
 }
 
 Form Form::load(const std::string& directory, const std::optional<std::string>& file) {
+  if (auto found = find(directory, file)) return *std::move(found);
+  const std::string note =
+      "give one with --chat-template FILE; `lamina decode` without --chat continues a text";
+  if (const std::string gguf = io::gguf_in(directory); !gguf.empty())
+    throw UserError(
+        ExitCode::data,
+        {gguf,
+         fmt::format("has no chat template ('{}'), so it is not a chat model", kGgufTemplate),
+         {note}});
+  throw UserError(ExitCode::data,
+                  {directory,
+                   "has no chat template (chat_template.jinja, or \"chat_template\" in "
+                   "tokenizer_config.json or chat_template.json), so it is not a chat model",
+                   {note}});
+}
+
+std::optional<Form> Form::find(const std::string& directory,
+                               const std::optional<std::string>& file) {
   if (const std::string gguf = io::gguf_in(directory); !gguf.empty()) return of_gguf(gguf, file);
   Form out;
   out.directory_ = directory;
@@ -186,13 +205,7 @@ Form Form::load(const std::string& directory, const std::optional<std::string>& 
   if (out.templates_.empty())
     if (const auto json = read_json(of_processor))
       out.add_templates(json->root().find("chat_template"), of_processor + ": chat_template");
-  if (out.templates_.empty())
-    throw UserError(ExitCode::data,
-                    {directory,
-                     "has no chat template (chat_template.jinja, or \"chat_template\" in "
-                     "tokenizer_config.json or chat_template.json), so it is not a chat model",
-                     {"give one with --chat-template FILE; `lamina decode` without --chat "
-                      "continues a text"}});
+  if (out.templates_.empty()) return {};
   static_cast<void>(out.pick(true));  // throws if neither choice works
   return out;
 }
@@ -233,8 +246,7 @@ void Form::add_templates(const JsonValue& source, const std::string& place) {
   }
 }
 
-Form Form::of_gguf(const std::string& path, const std::optional<std::string>& file) {
-  constexpr std::string_view kKey = "tokenizer.chat_template";
+std::optional<Form> Form::of_gguf(const std::string& path, const std::optional<std::string>& file) {
   const io::GgufFile source(path);
   Form out;
   out.directory_ = path;
@@ -244,19 +256,14 @@ Form Form::of_gguf(const std::string& path, const std::optional<std::string>& fi
     return out;
   }
   for (const io::GgufValue& value : source.metadata()) {
-    if (!value.key.starts_with(kKey) || value.key == "tokenizer.chat_templates") continue;
+    if (!value.key.starts_with(kGgufTemplate) || value.key == "tokenizer.chat_templates") continue;
     // "tokenizer.chat_template.tool_use" is the template named "tool_use".
-    const std::string_view name = value.key.substr(kKey.size());
+    const std::string_view name = value.key.substr(kGgufTemplate.size());
     out.templates_.emplace_back(
         name.starts_with('.') ? std::string(name.substr(1)) : kDefault,
         jinja::Template::parse(*source.text(value.key), fmt::format("{}: {}", path, value.key)));
   }
-  if (out.templates_.empty())
-    throw UserError(
-        ExitCode::data,
-        {path,
-         fmt::format("has no chat template ('{}'), so it is not a chat model", kKey),
-         {"give one with --chat-template FILE; `lamina decode` without --chat continues a text"}});
+  if (out.templates_.empty()) return {};
   static_cast<void>(out.pick(true));  // throws if neither choice works
   return out;
 }

@@ -52,6 +52,9 @@ class Form {
   // for a model without a template; class checkpoint for damaged JSON; class usage for an invalid
   // template, with line and column.
   static Form load(const std::string& directory, const std::optional<std::string>& file = {});
+  // Likewise, but returns nothing for a model without a template.
+  static std::optional<Form> find(const std::string& directory,
+                                  const std::optional<std::string>& file = {});
   // The files of a model directory that load() reads and that exist.
   static std::vector<std::string> files(const std::string& directory);
 
@@ -67,7 +70,8 @@ class Form {
 
  private:
   Form() = default;
-  static Form of_gguf(const std::string& path, const std::optional<std::string>& file);
+  static std::optional<Form> of_gguf(const std::string& path,
+                                     const std::optional<std::string>& file);
   jinja::Variables special_tokens_;
   std::vector<std::pair<std::string, jinja::Template>> templates_;  // by name
   // `source`: a text, or a list of objects with name and template. `place`: its location, for

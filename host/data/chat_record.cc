@@ -178,11 +178,15 @@ void add_system(const JsonValue& record, ConversationWriter& out) {
 
 const chat::Form& template_of(const Reading& reading) {
   if (!reading.chat)
-    throw UserError(ExitCode::data,
-                    {"messages",
-                     "need a chat template, but data.tokenizer = \"byte\" has none",
-                     {"set data.chat_template, or data.tokenizer to the directory of a model with "
-                      "one"}});
+    throw UserError(
+        ExitCode::data,
+        {"messages",
+         fmt::format("need a chat template, but {} has none",
+                     reading.tokenizer_path == "byte"
+                         ? "data.tokenizer = \"byte\""
+                         : reading.tokenizer_path + ", the directory of the tokenizer,"),
+         {"set data.chat_template, or data.tokenizer to the directory of a model with "
+          "one"}});
   return *reading.chat;
 }
 

@@ -42,9 +42,10 @@ struct Reading {
   const chat::ReasoningMarks* dropped_thinking = nullptr;
   bool skip_bad_records = false;  // false: the first one is an error
   const text::Tokenizer& tokenizer;
-  std::int64_t vocab_size = 0;         // upper bound of ids: the model's number of rows
-  const chat::Form* chat = nullptr;    // for forms with masks; null for texts only
-  std::function<void()> between = {};  // called after each document; may throw to stop
+  std::int64_t vocab_size = 0;          // upper bound of ids: the model's number of rows
+  const chat::Form* chat = nullptr;     // for forms with masks; null for texts only
+  std::string tokenizer_path = "byte";  // data.tokenizer, for errors
+  std::function<void()> between = {};   // called after each document; may throw to stop
 
   // The end of a document in a file of this form.
   Separator ends() const { return form == DataForm::text ? separator : Separator::line; }

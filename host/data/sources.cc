@@ -60,8 +60,8 @@ std::unique_ptr<const chat::Form> load_chat_form(const config::DataSection& sect
   const bool has_directory = section.tokenizer != "byte";
   if (!section.chat_template && !has_directory) return nullptr;
   try {
-    return std::make_unique<const chat::Form>(
-        chat::Form::load(has_directory ? section.tokenizer : "", section.chat_template));
+    auto form = chat::Form::find(has_directory ? section.tokenizer : "", section.chat_template);
+    return form ? std::make_unique<const chat::Form>(*std::move(form)) : nullptr;
   } catch (const UserError& error) {  // of another class
     ErrorText text = error.text();
     if (!section.chat_template)
@@ -107,6 +107,7 @@ Sources::Sources(const config::DataSection& section, const text::Tokenizer& toke
                .tokenizer = tokenizer,
                .vocab_size = vocab_size,
                .chat = chat_.get(),
+               .tokenizer_path = section.tokenizer,
                .between = hooks.between},
       store_{.folder = section.store == "none" ? "" : section.store,
              .template_files = template_files(section),

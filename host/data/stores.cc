@@ -55,7 +55,7 @@ std::optional<StoredTokens> open_whole(const std::string& path, const Reading& r
   try {
     auto found = open_token_files(path);
     if (found && reading.form == DataForm::tokens) check_ids(*found, reading.vocab_size);
-    // A store gets its name when it is complete, so somebody removed the manifest.
+    // A store gets its name when it is complete, so the manifest was removed later.
     if (!found && has_lock && fs::exists(fs::symlink_status(path))) {
       log::warning("{}: the token store has no {}; it will be rebuilt", path, io::kManifestName);
       fs::remove_all(path);

@@ -110,8 +110,8 @@ TokenFilesWriter::~TokenFilesWriter() = default;
 
 TokenFilesWriter::File& TokenFilesWriter::file(std::size_t n) { return files_[n]; }
 
-// Returns false if there is no complete state to resume from: the system may have lost what it had
-// written, or somebody changed it.
+// Returns false if there is no complete state to resume from. A crash may leave other bytes than
+// were written.
 bool TokenFilesWriter::restore(std::vector<TokenSource>& sources) {
   const std::string path = directory_ + "/" + kProgress;
   if (!fs::exists(path)) return false;
@@ -201,8 +201,7 @@ namespace {
 // The checksums cover what was written. This covers what may be written wrongly.
 void check_offsets(const std::string& directory, const TokenView& view) {
   const std::span<const std::uint64_t> begin = view.document_begin;
-  const bool ends_fit =
-      !begin.empty() && begin.front() == 0 && begin.back() == view.tokens.size();
+  const bool ends_fit = !begin.empty() && begin.front() == 0 && begin.back() == view.tokens.size();
   if (!ends_fit || !std::ranges::is_sorted(begin))
     throw io::Damaged({directory + "/" + kDocuments + ": does not fit the number of tokens",
                        "its offsets must rise from 0 to the number of tokens",

@@ -187,6 +187,17 @@ TEST(ChatForm, AModelWithoutATemplateIsRefusedInWords) {
                     "has the chat templates 'rag' but none named 'default'");
 }
 
+TEST(ChatForm, ATemplateMayBeMissingButNotWrong) {
+  TempDir model;
+  EXPECT_FALSE(Form::find(model.path()));
+  model.write("tokenizer_config.json", R"({"chat_template": null})");
+  EXPECT_FALSE(Form::find(model.path()));
+  model.write("tokenizer_config.json", R"({"chat_template": "{% if %}"})");
+  EXPECT_ERROR_SAYS(Form::find(model.path()), ExitCode::usage, "tokenizer_config.json");
+  model.write("chat_template.jinja", "plain");
+  EXPECT_TRUE(Form::find(model.path()));
+}
+
 TEST(ChatForm, AMessageWithoutATextCannotBeContinued) {
   TempDir model;
   model.write("chat_template.jinja", "{{ messages[0].content }}");

@@ -325,6 +325,27 @@ TEST(Eval, ChangedValidationDataIsSaid) {
               HasSubstr("the validation data changed since step 4"));
 }
 
+// The tokenizer of the checkpoint is a directory without a template.
+TEST(Eval, ARunOnPromptsAndCompletionsNeedsNoTemplate) {
+  const TempDir folder;
+  ASSERT_EQ(ckpt({"export", trained_run(), "--to", folder / "base"}).code, 0);
+  std::string records;
+  for (int i = 0; i < 10; ++i)
+    records += R"({"prompt": "a", "completion": "b"})"
+               "\n";
+  folder.write("records.jsonl", records);
+  const std::string run = folder.write(
+      "run.toml",
+      "train = { from = \"base\", steps = 2, batch_size = 1 }\nrun = { out = \"out\" }\n"
+      "data = { train = [\"records.jsonl\"], form = \"chat\", tokenizer = \"byte\", "
+      "sequence_length = 16, validation_fraction = 0.5 }\n");
+  ASSERT_EQ(lamina_program({"train", run, "--quiet"}).code, 0);
+  EXPECT_GT(eval({folder / "out"}).tokens, 0);
+  const Finished resumed =
+      lamina_program({"train", run, "--quiet", "--resume", "auto", "--set", "train.steps=3"});
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+}
+
 TEST(Eval, ARunThatKeepsNothingBackNeedsText) {
   const TempDir folder;
   std::string run = tiny_run_file(folder / "out");

@@ -298,8 +298,20 @@ TEST(ChatRecord, MessagesNeedATemplate) {
                     "need a chat template, but data.tokenizer = \"byte\" has none");
   TempDir model;
   chats.section().tokenizer = model.path();
+  EXPECT_ERROR_SAYS(
+      chats.load(), ExitCode::data,
+      "need a chat template, but " + model.path() + ", the directory of the tokenizer, has none");
+  model.write("chat_template.jinja", "{% if %}");
   EXPECT_ERROR_SAYS(chats.load(), ExitCode::data,
                     "set data.chat_template to a file with a template");
+}
+
+TEST(ChatRecord, TextsNeedNoTemplate) {
+  Chats chats(R"({"prompt": "ab", "completion": "cd"})");
+  const TempDir model;
+  chats.section().chat_template.reset();
+  chats.section().tokenizer = model.path();
+  EXPECT_EQ(chats.rows(), Rows{"<bos>ab[c][d][<eos>]"});
 }
 
 }  // namespace

@@ -70,6 +70,14 @@ TEST(PreferenceRecord, Example) {
   EXPECT_EQ(texts.rows(), (Rows{{"^2+2=[4][$]", "^2+2=[5][!][$]"}}));
 }
 
+TEST(PreferenceRecord, TextsNeedNoTemplate) {
+  Preferences texts(R"({"prompt": "2+2=", "chosen": "4", "rejected": "5!"})");
+  const TempDir model;
+  texts.section().chat_template.reset();
+  texts.section().tokenizer = model.path();
+  EXPECT_EQ(texts.rows(), (Rows{{"^2+2=[4][$]", "^2+2=[5][!][$]"}}));
+}
+
 TEST(PreferenceRecord, MessagesAreWrittenWithTheTemplate) {
   const Preferences messages(R"({"prompt": [{"role": "user", "content": "x"}],)"
                              R"( "chosen": [{"role": "assistant", "content": "y"}],)"

@@ -149,7 +149,7 @@ TEST_F(StoreTest, LeftoversOfAKilledWriterAreCutOff) {
   expect_same(store({path}).view, tokenize_files({path}, reading()));
 }
 
-// What a crash may leave of a store that was being built.
+// A crash may leave other bytes than were written.
 TEST_F(StoreTest, AnIncompleteOneThatIsDamagedIsStartedAgain) {
   const std::string path = dir_.write("a.txt", lines(1000));
   const TokenStore whole = tokenize_files({path}, reading());
