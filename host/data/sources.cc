@@ -11,7 +11,9 @@
 #include "chat/reasoning.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/read_file.h"
 #include "data/token_store.h"
+#include "jinja/template.h"
 
 namespace lamina::data {
 namespace {
@@ -70,6 +72,19 @@ std::unique_ptr<const chat::Form> load_chat_form(const config::DataSection& sect
           "a model that has one"};
     throw UserError(ExitCode::data, std::move(text));
   }
+}
+
+bool has_chat_template(const std::string& directory) {
+  try {
+    return chat::Form::find(directory).has_value();
+  } catch (const UserError&) {  // it is not valid
+    return true;
+  }
+}
+
+std::optional<std::string> chat_template_text(const config::DataSection& section) {
+  if (!has_template(section) || !section.chat_template) return {};
+  return read_file(*section.chat_template, ExitCode::data, 4 * jinja::kMaxSource);
 }
 
 namespace {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,12 @@ namespace lamina::data {
 // Loads the chat template of data.chat_template, else of the directory data.tokenizer. Returns null
 // if data.form does not use a template, or if neither has one. Errors: class data.
 std::unique_ptr<const chat::Form> load_chat_form(const config::DataSection& section);
+
+// Returns whether the directory of a tokenizer has a chat template, valid or not.
+bool has_chat_template(const std::string& directory);
+
+// Returns the text of the file data.chat_template; nothing without one. Errors: class data.
+std::optional<std::string> chat_template_text(const config::DataSection& section);
 
 class Sources {
  public:

@@ -13,6 +13,7 @@
 #include "core/printable.h"
 #include "core/read_file.h"
 #include "data/load.h"
+#include "data/sources.h"
 #include "lamina/names.h"
 #include "model/adapter.h"
 #include "model/start_keys.h"
@@ -206,20 +207,33 @@ std::vector<train::SideFile> side_files(const std::string& directory) {
   return out;
 }
 
+bool is_chat_template(std::string_view name) {
+  return name.starts_with("chat_template.") || name.starts_with("additional_chat_templates/");
+}
+
 // Returns the side files of a model whose tokenizer may come from another directory; "byte" has
-// none.
+// none. The run trains with a template of that directory, which may be in another file.
 std::vector<train::SideFile> side_files(const std::string& directory,
                                         const std::string& tokenizer) {
   std::vector<train::SideFile> out;
   if (tokenizer != "byte") out = side_files(tokenizer);
-  const auto is_of_model = [](std::string_view name) {
-    return name == "generation_config.json" || name.starts_with("chat_template.") ||
-           name.starts_with("additional_chat_templates/");
+  const bool has_template = tokenizer != "byte" && data::has_chat_template(tokenizer);
+  const auto is_of_model = [&](std::string_view name) {
+    return name == "generation_config.json" || (!has_template && is_chat_template(name));
   };
   for (const std::string& name : io::side_files(directory))
     if (is_of_model(name) && std::ranges::find(out, name, &train::SideFile::name) == out.end())
       out.push_back(read_side_file(directory, name));
   return out;
+}
+
+// Replaces the chat templates by data.chat_template, so that conversations with the checkpoint have
+// the template of its training.
+void set_chat_template(const config::RunConfig& run, std::vector<train::SideFile>& files) {
+  std::optional<std::string> text = data::chat_template_text(run.data);
+  if (!text) return;
+  std::erase_if(files, [](const train::SideFile& file) { return is_chat_template(file.name); });
+  files.push_back({"chat_template.jinja", *std::move(text)});
 }
 
 std::string summary_of(const train::StartWeights& weights) {
@@ -249,8 +263,8 @@ Training resumed(const config::RunConfig& run, const registry::Catalog& plugins,
   out.model = make_resumed(run, from, plugins,
                            {.scan_layers = run.train.scan_layers, .compress_tokens = compress});
   out.inherited.directory = from.directory;
-  for (train::SideFile& file : side_files(from.directory))
-    out.inherited.files.push_back(std::move(file));
+  out.inherited.files = side_files(from.directory);
+  set_chat_template(run, out.inherited.files);
   const std::string form(weights::kPublishedFormFile);
   if (fs::exists(fs::path(from.directory) / form))
     out.inherited.files.push_back(read_side_file(from.directory, form));
@@ -422,6 +436,7 @@ Training begin(const config::RunConfig& run, const registry::Catalog& plugins,
   Training out;
   if (run.train.from.empty()) {
     out.model = make_adapted(run.model, plugins, options, run, "");
+    set_chat_template(run, out.inherited.files);
     add_adapter_file(run, "", out);
     return out;
   }
@@ -445,6 +460,7 @@ Training begin(const config::RunConfig& run, const registry::Catalog& plugins,
   out.inherited.summary = summary_of(weights);
   out.inherited.files =
       own_tokenizer ? side_files(from.directory) : side_files(from.directory, data.tokenizer);
+  set_chat_template(run, out.inherited.files);
   if (std::string form =
           weights::published_form(*out.model, *out.source, weights.files(), weights.map());
       !form.empty())

@@ -10,6 +10,7 @@
 
 #include "backends/cpu/backend.h"
 #include "io/hf_directory.h"
+#include "io/manifest.h"
 #include "io/stored_weight.h"
 #include "model/load.h"
 #include "publishers/formats.h"
@@ -144,6 +145,76 @@ TEST(TrainFrom, FilesBesideTheWeightsGoAlongByteForByte) {
   EXPECT_EQ(after.names(), before.names());
   for (std::string_view name : before.names())
     EXPECT_EQ(fs::path(after.path_of(name)).filename(), fs::path(before.path_of(name)).filename());
+}
+
+// A template in tokenizer_config.json counts only where there is no chat_template.jinja.
+TEST(TrainFrom, TheTemplateOfAnotherTokenizerReplacesTheModels) {
+  const TempDir folder;
+  const std::string from = add_golden_model(folder, "llama3_gqa");
+  folder.write("model/additional_chat_templates/tool_use.jinja", "tools");
+  folder.write("words/tokenizer.json", tokenizer_of_words());
+  const std::string run = write_run(folder, from);
+  const std::string set = "data.tokenizer=" + folder / "words";
+  const auto files = [&](const char* out) {
+    RunOfFile ready(run, {set, "run.out=" + folder / out});
+    ready.train(1);
+    return io::side_files(ready.checkpoint());
+  };
+  EXPECT_THAT(files("without"),
+              ::testing::UnorderedElementsAre("additional_chat_templates/tool_use.jinja",
+                                              "chat_template.jinja", "generation_config.json",
+                                              "tokenizer.json"));
+  folder.write("words/tokenizer_config.json", R"({"chat_template": "{{ messages | length }}"})");
+  EXPECT_THAT(files("with"),
+              ::testing::UnorderedElementsAre("generation_config.json", "tokenizer.json",
+                                              "tokenizer_config.json"));
+}
+
+TEST(TrainFrom, TheTemplateOfTheDataIsTheCheckpoints) {
+  const TempDir folder;
+  const std::string from = add_golden_model(folder, "llama3_gqa");
+  folder.write("model/additional_chat_templates/tool_use.jinja", "tools");
+  folder.write("mine.jinja", "mine");
+  std::string records;
+  for (int i = 0; i < 8; ++i)
+    records += "{\"prompt\": \"the light\", \"completion\": \"was deep\"}\n";
+  folder.write("records.jsonl", records);
+  const std::string run = folder.write(
+      "run.toml",
+      "[data]\ntrain = [\"records.jsonl\"]\nform = \"chat\"\nchat_template = \"mine.jinja\"\n"
+      "sequence_length = 12\n[train]\nfrom = \"" +
+          from + "\"\nsteps = 4\nbatch_size = 1\n[run]\nout = \"out\"\n");
+  EXPECT_TRUE(RunOfFile(run).train(2).stopped);
+  RunOfFile rest(run);
+  const auto expect_mine = [&] {
+    EXPECT_EQ(bytes_of_file(rest.checkpoint() + "/chat_template.jinja"), "mine");
+    EXPECT_FALSE(fs::exists(rest.checkpoint() + "/additional_chat_templates"));
+    EXPECT_TRUE(fs::exists(rest.checkpoint() + "/tokenizer_config.json"));
+  };
+  expect_mine();
+  EXPECT_FALSE(rest.train().stopped);
+  expect_mine();
+}
+
+TEST(Training, ARunWithFreshWeightsKeepsTheTemplateOfItsData) {
+  const TempDir folder;
+  folder.write("words/tokenizer.json", tokenizer_of_words());
+  folder.write("words/chat_template.jinja", "theirs");
+  folder.write("mine.jinja", "mine");
+  folder.write("records.jsonl",
+               "{\"prompt\": \"the light\", \"completion\": \"was deep\"}\n");
+  const std::string run = folder.write(
+      "run.toml",
+      "family = \"llama2\"\n[model]\nvocab_size = 12\nhidden_size = 16\nintermediate_size = 24\n"
+      "num_hidden_layers = 1\nnum_attention_heads = 2\n"
+      "[data]\ntrain = [\"records.jsonl\"]\nform = \"chat\"\ntokenizer = \"words\"\n"
+      "chat_template = \"mine.jinja\"\nsequence_length = 12\n"
+      "[train]\nsteps = 1\nbatch_size = 1\n[run]\nout = \"out\"\n");
+  RunOfFile ready(run);
+  ready.train();
+  EXPECT_EQ(bytes_of_file(ready.checkpoint() + "/chat_template.jinja"), "mine");
+  EXPECT_FALSE(io::first_difference(ready.checkpoint(), io::read_manifest(ready.checkpoint()),
+                                    io::ManifestCheck::checksums));
 }
 
 TEST(TrainFrom, ResumesWithoutTheDirectoryToTheSameBits) {

@@ -283,6 +283,11 @@ void save_checkpoint(const std::string& path, const CheckpointContents& contents
   write("run.toml", contents.run_file);
   if (!text::has_tokenizer(directory))
     for (const std::string& name : contents.tokenizer.save(directory)) {
+      const auto side = std::ranges::find(contents.side_files, name, &SideFile::name);
+      if (side != contents.side_files.end()) {  // save() has written over it
+        io::write_durably(directory + "/" + name, side->bytes);
+        continue;
+      }
       io::sync_file(directory + "/" + name);
       files.push_back(io::digest_file(directory + "/" + name));
       files.back().name = name;
