@@ -61,7 +61,7 @@ class ConversationWriter {
 
   Conversation finish(const JsonValue& record, const std::string& place) && {
     json_.end_array();
-    if (const JsonValue tools = record.find("tools"); tools && !tools.is_null()) {
+    if (const JsonValue tools = member_of(record, "tools")) {
       json_.key("tools");
       // Columnar formats cannot store schemas of different shapes, so data sets store them as
       // strings.
@@ -72,9 +72,9 @@ class ConversationWriter {
       else
         json_.value(tools);
     }
-    if (const JsonValue documents = record.find("documents"))
+    if (const JsonValue documents = member_of(record, "documents"))
       json_.key("documents").value(documents);
-    if (const JsonValue more = record.find("chat_template_kwargs"); more && !more.is_null())
+    if (const JsonValue more = member_of(record, "chat_template_kwargs"))
       for (const auto& [name, value] : more.members())
         if (name != "messages" && name != "tools" && name != "documents" &&
             !(dropped_ && is_switch(name)))
@@ -172,7 +172,7 @@ void add_share_gpt(const JsonValue& turns, ConversationWriter& out) {
 }
 
 void add_system(const JsonValue& record, ConversationWriter& out) {
-  if (const JsonValue system = record.find("system"); system && !system.is_null())
+  if (const JsonValue system = member_of(record, "system"))
     if (!system.as_string().empty()) out.add("system", system.as_string());
 }
 
@@ -221,6 +221,11 @@ MaskedTokens completion_of(const JsonValue& prompt, const JsonValue& completion,
 
 }  // namespace
 
+JsonValue member_of(const JsonValue& record, std::string_view key) {
+  const JsonValue value = record.find(key);
+  return value && value.is_null() ? JsonValue() : value;
+}
+
 MaskedTokens completion_of_texts(std::string_view prompt, std::string_view completion,
                                  const Reading& reading) {
   const text::Tokenizer& tokenizer = reading.tokenizer;
@@ -256,10 +261,10 @@ MaskedTokens completion_of_messages(const std::vector<JsonValue>& prompt,
 
 std::vector<std::string> roles_of(const JsonValue& record) {
   std::vector<std::string> out;
-  if (const JsonValue messages = record.find("messages"))
+  if (const JsonValue messages = member_of(record, "messages"))
     for (const JsonValue message : messages.elements())
       out.emplace_back(message.at("role").as_string());
-  else if (const JsonValue turns = record.find("conversations"))
+  else if (const JsonValue turns = member_of(record, "conversations"))
     for (const JsonValue turn : turns.elements()) out.emplace_back(turn.at("from").as_string());
   return out;
 }
@@ -267,21 +272,26 @@ std::vector<std::string> roles_of(const JsonValue& record) {
 std::vector<MaskedTokens> read_chat_record(const JsonValue& record, const std::string& place,
                                            const Reading& reading) {
   if (!record.is_object()) record.fail("must be an object, got " + record.describe());
-  if (const JsonValue prompt = record.find("prompt")) {
+  const JsonValue messages = member_of(record, "messages"),
+                  turns = member_of(record, "conversations"),
+                  instruction = member_of(record, "instruction");
+  const bool is_conversation = messages || turns || instruction;
+  if (const JsonValue prompt = member_of(record, "prompt");
+      prompt && (!is_conversation || member_of(record, "completion"))) {
     return {completion_of(prompt,
                           record_member(record, "completion", "", preference_advice(record)),
                           record, place, reading)};
   }
   ConversationWriter out(reading);
-  if (const JsonValue messages = record.find("messages")) {
+  if (messages) {
     for (const JsonValue message : messages.elements()) out.add(message);
-  } else if (const JsonValue turns = record.find("conversations")) {
+  } else if (turns) {
     add_system(record, out);
     add_share_gpt(turns, out);
-  } else if (const JsonValue instruction = record.find("instruction")) {
+  } else if (instruction) {
     add_system(record, out);
     std::string asked(instruction.as_string());
-    if (const JsonValue input = record.find("input"); input && !input.is_null())
+    if (const JsonValue input = member_of(record, "input"))
       if (!input.as_string().empty()) asked.append("\n").append(input.as_string());
     out.add("user", asked);
     out.add("assistant", record_member(record, "output").as_string());

@@ -17,8 +17,9 @@ namespace lamina::data {
 //   {"instruction": "..", "input": "..", "output": "..", "system": ".."}          Alpaca
 //   {"prompt": "..", "completion": ".."}               texts, without a template
 //   {"prompt": [messages], "completion": [messages]}
-// A message may exclude itself from the loss: "weight": 0 or "train": false; see
-// chat::is_learned(). "tools" (a list, or JSON in a string), "documents" and the members of
+// A "prompt" without a "completion" is ignored in the other forms: data sets of conversations have
+// one for other uses. A message may exclude itself from the loss: "weight": 0 or "train": false;
+// see chat::is_learned(). "tools" (a list, or JSON in a string), "documents" and the members of
 // "chat_template_kwargs" are passed to the template. Errors (class data or usage): the record has
 // none of these forms; the template rejects it.
 std::vector<chat::MaskedTokens> read_chat_record(const JsonValue& record, const std::string& place,
@@ -26,6 +27,10 @@ std::vector<chat::MaskedTokens> read_chat_record(const JsonValue& record, const 
 
 // Returns the roles of a record's messages, in order.
 std::vector<std::string> roles_of(const JsonValue& record);
+
+// Returns a member of a record, or nothing. Formats in columns give every record all members, so
+// null means that it is absent.
+JsonValue member_of(const JsonValue& record, std::string_view key);
 
 // A prompt and its completion, which is in the loss. Both are texts that bypass the template,
 // followed by the end of text.

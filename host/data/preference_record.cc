@@ -62,10 +62,11 @@ std::vector<MaskedTokens> messages(const JsonValue& prompt, const JsonValue& rec
                                    const std::string& place, const Reading& reading) {
   std::vector<JsonValue> before, chosen = messages_of(record.at("chosen")),
                                  rejected = messages_of(record.at("rejected"));
-  if (prompt) {
+  const auto n = static_cast<std::ptrdiff_t>(common_messages(chosen, rejected));
+  // Answers that begin with the question may have it as a text beside them.
+  if (prompt && !(prompt.is_string() && n > 0)) {
     before = messages_of(prompt);
   } else {
-    const auto n = static_cast<std::ptrdiff_t>(common_messages(chosen, rejected));
     before.assign(chosen.begin(), chosen.begin() + n);
     chosen.erase(chosen.begin(), chosen.begin() + n);
     rejected.erase(rejected.begin(), rejected.begin() + n);
@@ -77,7 +78,8 @@ std::vector<MaskedTokens> messages(const JsonValue& prompt, const JsonValue& rec
 }  // namespace
 
 std::vector<std::string> preference_advice(const JsonValue& record) {
-  if (!record.is_object() || !record.find("chosen") || !record.find("rejected")) return {};
+  if (!record.is_object() || !member_of(record, "chosen") ||
+      !member_of(record, "rejected")) return {};
   return {"a preference record: set data.form = \"preference\""};
 }
 
@@ -86,7 +88,7 @@ std::vector<MaskedTokens> read_preference_record(const JsonValue& record, const 
   const std::string form = R"(a record has "chosen" and "rejected", and may have "prompt")";
   const JsonValue chosen = record_member(record, "chosen", "", {form}),
                   rejected = record_member(record, "rejected", "", {form}),
-                  prompt = record.find("prompt");
+                  prompt = member_of(record, "prompt");
   if (text_of(chosen) == text_of(rejected)) return {};
   std::vector<MaskedTokens> out =
       chosen.is_string() ? texts(prompt, chosen.as_string(), rejected.as_string(), reading)

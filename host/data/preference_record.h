@@ -17,6 +17,7 @@ std::vector<std::string> preference_advice(const JsonValue& record);
 //   {"prompt": "..", "chosen": "..", "rejected": ".."}      texts, without a template
 //   {"prompt": [messages], "chosen": [messages], "rejected": [messages]}
 //   {"chosen": .., "rejected": ..}    of either kind: the prompt is their common beginning
+// A "prompt" that is a text is ignored if the answers are messages with a common beginning.
 // The text after the prompt is in the loss. Returns two documents, the chosen one first, each with
 // a token in the loss; none if both answers have the same tokens. Errors (class data or usage): the
 // record has none of these forms; the template rejects it.

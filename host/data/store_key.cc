@@ -62,6 +62,8 @@ std::string store_key(const std::vector<std::vector<std::string>>& files, const 
   text += fmt::format("field {}\n", reading.field);
   if (reading.form == DataForm::tokens)
     text += reading.has_narrow_ids() ? "ids of 2 bytes\n" : "ids of 4 bytes\n";
+  // Some records that are read now were skipped by earlier versions.
+  if (has_masks(reading.form) && reading.skip_bad_records) text += "null members are absent\n";
   if (reading.dropped_thinking) text += "without thinking 2\n";
   text += tokenizer_lines(reading.tokenizer);
   for (const std::string& file : template_files)

@@ -121,6 +121,27 @@ TEST(ChatRecord, EveryPublishedFormIsRead) {
   for (const auto& [line, row] : cases) EXPECT_EQ(Chats(line).rows(), Rows{row}) << line;
 }
 
+TEST(ChatRecord, MembersThatAreNullAndPromptsForOtherUsesAreIgnored) {
+  const std::string messages =
+      R"("messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yo"}])";
+  const std::pair<std::string, const char*> cases[] = {
+      {R"({"prompt": "hi", "prompt_id": "f0e3", )" + messages + "}", "u:hi/a:[y][o][/]"},
+      {R"({"prompt": null, "completion": null, )" + messages + "}", "u:hi/a:[y][o][/]"},
+      {R"({"prompt": "hi", "completion": null, )" + messages + "}", "u:hi/a:[y][o][/]"},
+      {R"({"prompt": "ab", "completion": "cd", "messages": null})", "<bos>ab[c][d][<eos>]"},
+      {R"({"prompt": "ab", "completion": "cd", )" + messages + "}", "<bos>ab[c][d][<eos>]"},
+      {R"({"messages": null, "conversations": [{"from": "human", "value": "hi"}, )"
+       R"({"from": "gpt", "value": "yo"}]})",
+       "u:hi/a:[y][o][/]"},
+      {R"({"messages": null, "conversations": null, "instruction": "do", "input": null, )"
+       R"("output": "ok", "tools": null, "documents": null})",
+       "u:do/a:[o][k][/]"},
+  };
+  for (const auto& [line, row] : cases) EXPECT_EQ(Chats(line).rows(), Rows{row}) << line;
+  EXPECT_ERROR_SAYS(Chats(R"({"messages": null})").load(), ExitCode::data,
+                    "has none of \"messages\", \"conversations\", \"instruction\" and \"prompt\"");
+}
+
 TEST(ChatRecord, ConversationsAreNeverCutInTheirMiddleAndSeeOnlyThemselves) {
   std::string lines;
   const char* names[] = {"one", "two", "three", "four", "five", "six"};

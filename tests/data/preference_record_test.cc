@@ -96,6 +96,24 @@ TEST(PreferenceRecord, AnImplicitPromptIsTheCommonPrefix) {
   EXPECT_EQ(messages.rows(), (Rows{{"u:x\na:[y][\n]", "u:x\na:[z][\n]"}}));
 }
 
+TEST(PreferenceRecord, APromptThatIsNullOrTheQuestionAgainIsIgnored) {
+  const std::string answers =
+      R"("chosen": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}],)"
+      R"( "rejected": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "z"}]})";
+  for (const char* prompt : {"null", R"("x")"})
+    EXPECT_EQ(Preferences(std::string("{\"prompt\": ") + prompt + ", " + answers).rows(),
+              (Rows{{"u:x\na:[y][\n]", "u:x\na:[z][\n]"}}))
+        << prompt;
+  EXPECT_EQ(
+      Preferences(R"({"prompt": null, "chosen": "is it? yes", "rejected": "is it? no"})").rows(),
+      (Rows{{"^is it?[ ][y][e][s][$]", "^is it?[ ][n][o][$]"}}));
+  EXPECT_ERROR_SAYS(Preferences(R"({"prompt": "x", "chosen": [{"role": "assistant", )"
+                                R"("content": "y"}], "rejected": [{"role": "assistant", )"
+                                R"("content": "z"}]})")
+                        .load(),
+                    ExitCode::data, "prompt");
+}
+
 TEST(PreferenceRecord, ACharacterOfSeveralBytesIsNotCut) {
   // U+00E4 and U+00E5 begin with the same byte.
   const Preferences texts("{\"chosen\": \"a\u00e4\", \"rejected\": \"a\u00e5\"}");
