@@ -114,8 +114,9 @@ RunData load_data(const config::DataSection& section, std::uint64_t seed,
 }
 
 std::vector<StoredTokens> build_stores(const config::DataSection& section,
-                                       const text::Tokenizer& tokenizer, const LoadHooks& hooks) {
-  Sources sources(section, tokenizer, tokenizer.vocab_size(), hooks);
+                                       const text::Tokenizer& tokenizer, std::int64_t vocab_size,
+                                       const LoadHooks& hooks) {
+  Sources sources(section, tokenizer, vocab_size, hooks);
   if (!sources.has_stores())
     throw UserError(ExitCode::usage, {"data.store",
                                       "is \"none\"; building token stores requires a folder",

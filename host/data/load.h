@@ -47,8 +47,10 @@ RunData load_data(const config::DataSection& section, std::uint64_t seed,
                   const LoadHooks& hooks = {});
 
 // Opens the stores that load_data() would use, of training and validation, and builds the missing
-// ones regardless of the size of the files. Errors: also data.store = "none" (class usage).
+// ones regardless of the size of the files. `vocab_size` as there. Errors: also data.store = "none"
+// (class usage).
 std::vector<StoredTokens> build_stores(const config::DataSection& section,
-                                       const text::Tokenizer& tokenizer, const LoadHooks& hooks);
+                                       const text::Tokenizer& tokenizer, std::int64_t vocab_size,
+                                       const LoadHooks& hooks);
 
 }  // namespace lamina::data

@@ -511,6 +511,12 @@ config::DataSection data_section(const config::RunConfig& run, const std::string
                              from.empty() || run.data.tokenizer != from ? "" : files_of_start(run));
 }
 
+std::int64_t data_vocab_size(const config::RunConfig& run, const registry::Catalog& plugins,
+                             const text::Tokenizer& tokenizer) {
+  if (run.data.form != "tokens") return tokenizer.vocab_size();
+  return open_trained(run, plugins)->vocab_size();
+}
+
 Training open_training(const config::RunConfig& run, const registry::Catalog& plugins,
                        const std::string& checkpoint, const std::vector<const Backend*>& backends) {
   Training out = begin(run, plugins, checkpoint);

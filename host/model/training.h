@@ -1,12 +1,14 @@
 // The model that a run file trains, and its initial weights: train.from.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "model/open.h"
 #include "runtime/backend.h"
+#include "text/tokenizer.h"
 #include "train/loop/run.h"
 
 namespace lamina::model {
@@ -22,6 +24,12 @@ std::unique_ptr<decoder::Model> open_trained(const config::RunConfig& run,
 // Returns [data] as the run would begin with it: a tokenizer that is train.from is resolved to its
 // files, or to the checkpoint that it resumes from. Errors: as model_files().
 config::DataSection data_section(const config::RunConfig& run, const std::string& checkpoint = {});
+
+// Returns the number of ids that the data of a run may have, for commands that read them without
+// the model: the tokenizer's, but the model's for files of ids, whose stores depend on it. Errors:
+// as open_trained().
+std::int64_t data_vocab_size(const config::RunConfig& run, const registry::Catalog& plugins,
+                             const text::Tokenizer& tokenizer);
 
 struct Training {
   std::unique_ptr<decoder::Model> source;  // as the directory describes it; null without one

@@ -64,7 +64,7 @@ TEST(DataEstimate, IsNearTheBuiltStores) {
       const DataEstimate found = estimate_data(section, *tokenizer, kVocab, 1 << 14);
       EXPECT_FALSE(found.is_whole);
       EXPECT_FALSE(std::filesystem::exists(dir / "stores")) << "an estimate made a store";
-      const StoredTokens made = build_stores(section, *tokenizer, {}).front();
+      const StoredTokens made = build_stores(section, *tokenizer, 258, {}).front();
       const std::uint64_t tokens = made.view.tokens.size();
       const std::uint64_t begins = 8 * (made.view.num_documents() + 1);
       const auto near = [&](std::uint64_t estimate, std::uint64_t truth) {

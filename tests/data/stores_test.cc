@@ -358,7 +358,7 @@ TEST(LoadData, ConversationsAreStoredWithLearnedParts) {
   const auto tokenizer = load_tokenizer(section);
   const RunData held = load_data(section, 3, *tokenizer, 258);
   section.store = dir / "tokens";
-  const std::vector<StoredTokens> built = build_stores(section, *tokenizer, {});
+  const std::vector<StoredTokens> built = build_stores(section, *tokenizer, 258, {});
   ASSERT_EQ(built.size(), 1u);
   const RunData stored = load_data(section, 3, *tokenizer, 258);
   EXPECT_EQ(stored.stores, std::vector{built[0].path});
@@ -368,9 +368,9 @@ TEST(LoadData, ConversationsAreStoredWithLearnedParts) {
   EXPECT_EQ(stored.train_sources[0].bad_records[0].where, section.train[0] + ":2");
   // Another template gives another store, even if no record uses the template.
   section.chat_template = dir.write("t.jinja", "x");
-  EXPECT_NE(build_stores(section, *tokenizer, {})[0].path, built[0].path);
+  EXPECT_NE(build_stores(section, *tokenizer, 258, {})[0].path, built[0].path);
   section.store = "none";
-  EXPECT_ERROR_SAYS(build_stores(section, *tokenizer, {}), ExitCode::usage,
+  EXPECT_ERROR_SAYS(build_stores(section, *tokenizer, 258, {}), ExitCode::usage,
                     "data.store: is \"none\"; building token stores requires a folder");
 }
 

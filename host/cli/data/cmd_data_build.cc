@@ -4,6 +4,7 @@
 
 #include "cli/data/store_progress.h"
 #include "cli/shell/command.h"
+#include "cli/shell/plugins.h"
 #include "cli/shell/signals.h"
 #include "cli/shell/status_line.h"
 #include "cli/shell/units.h"
@@ -95,6 +96,8 @@ int run_build(const Arguments& a, const Device& device) {
   device.use_threads(a.globals.threads ? a.globals.threads : c.run.threads);
   const config::DataSection section = model::data_section(c);
   const auto tokenizer = data::load_tokenizer(section);
+  const std::int64_t vocab_size =
+      model::data_vocab_size(c, plugin_catalog(a.globals), *tokenizer);
   Built built{.num_threads = device.num_threads(), .is_pairs = c.data.form == "preference"};
   const Stopwatch watch;
   const double cpu_before = cpu_seconds();
@@ -106,7 +109,7 @@ int run_build(const Arguments& a, const Device& device) {
     };
     built.stores = train::with_data_places(c, [&] {
       return data::build_stores(
-          section, *tokenizer,
+          section, *tokenizer, vocab_size,
           {.between = end_if_asked, .workers = device::workers(device), .progress = show});
     });
   } catch (const StopAsked&) {
