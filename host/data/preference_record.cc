@@ -78,8 +78,8 @@ std::vector<MaskedTokens> messages(const JsonValue& prompt, const JsonValue& rec
 }  // namespace
 
 std::vector<std::string> preference_advice(const JsonValue& record) {
-  if (!record.is_object() || !member_of(record, "chosen") ||
-      !member_of(record, "rejected")) return {};
+  if (!record.is_object() || !member_of(record, "chosen") || !member_of(record, "rejected"))
+    return {};
   return {"a preference record: set data.form = \"preference\""};
 }
 

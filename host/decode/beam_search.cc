@@ -12,11 +12,11 @@ namespace lamina::decode {
 namespace {
 
 // Below the score of any real sequence.
-constexpr double kNone = -1e9;
+constexpr double kNoScore = -1e9;
 
 struct Beam {
   std::vector<std::int32_t> tokens = {};  // of the output
-  double score = kNone;  // sum of log probabilities; for ended beams divided by the length
+  double score = kNoScore;  // sum of log probabilities; for ended beams divided by the length
   StopReason reason = StopReason::interrupted;
 };
 
@@ -128,7 +128,7 @@ class Search {
   void add_ended(const std::vector<Candidate>& candidates) {
     for (std::size_t i = 0; i < std::min(beams_, candidates.size()); ++i) {
       const Candidate& c = candidates[i];
-      if (!c.ends || c.score <= kNone) continue;
+      if (!c.ends || c.score <= kNoScore) continue;
       ended_.push_back({tokens_of(c), c.score / weight(length_), *c.ends});
     }
     std::ranges::stable_sort(ended_, std::greater(), &Beam::score);
@@ -137,7 +137,7 @@ class Search {
 
   void advance(std::vector<Candidate> candidates) {
     for (Candidate& c : candidates)
-      if (c.ends) c.score += kNone;
+      if (c.ends) c.score += kNoScore;
     std::ranges::stable_sort(candidates, std::greater(), &Candidate::score);
     std::vector<Beam> next;
     std::vector<std::size_t> parents;
@@ -148,7 +148,7 @@ class Search {
     }
     while (next.size() < beams_) {  // for a vocabulary smaller than the number of beams
       next.push_back(next.back());
-      next.back().score = kNone;
+      next.back().score = kNoScore;
       parents.push_back(parents.back());
     }
     running_ = std::move(next);

@@ -56,7 +56,7 @@ bool is_zero(const config::Value& value) {
   return value == config::Value(0) || value == config::Value(0.0);
 }
 
-constexpr std::string_view kScaling = "rope_scaling.", kKind = "rope_scaling.rope_type",
+constexpr std::string_view kScalingPrefix = "rope_scaling.", kKind = "rope_scaling.rope_type",
                            kYarnPair = "rope_scaling.mscale_all_dim";
 
 struct ScalingKey {
@@ -111,9 +111,9 @@ bool is_used(const ScalingKey& key, const config::Table& values) {
 std::optional<Idle> idleness(const config::Entry& entry, const config::Table& values) {
   const config::Entry* kind = values.find(kKind);
   const auto* text = kind ? kind->value.get_if<std::string>() : nullptr;
-  if (!text || !entry.key.starts_with(kScaling)) return {};
+  if (!text || !entry.key.starts_with(kScalingPrefix)) return {};
   const auto key = std::ranges::find(
-      scaling_keys(), std::string_view(entry.key).substr(kScaling.size()), &ScalingKey::name);
+      scaling_keys(), std::string_view(entry.key).substr(kScalingPrefix.size()), &ScalingKey::name);
   if (key == scaling_keys().end()) return {};
   if (is_used(*key, values)) {
     const config::Entry* pair = key->name == "mscale" ? values.find(kYarnPair) : nullptr;

@@ -291,13 +291,15 @@ TEST(DataBuild, FilesOfIdsHaveTheVocabularyOfTheModel) {
   std::string ids;
   for (int i = 0; i < 4000; ++i) ids += {static_cast<char>(i % 256), static_cast<char>(i % 4)};
   w.write("a.bin", ids);
-  const std::vector<std::string> sets = {"run.toml", "--set", "data.train=a.bin", "--set",
-                                         "data.form=tokens", "--set", "model.vocab_size=70000"};
+  const std::vector<std::string> sets = {
+      "run.toml",         "--set", "data.train=a.bin",      "--set",
+      "data.form=tokens", "--set", "model.vocab_size=70000"};
   Finished f = w.lamina(with({"data", "build"}, sets));
   EXPECT_EQ(f.code, 0) << f.err;
   ASSERT_EQ(stores(w, "tokens").size(), 1u);
   EXPECT_EQ(w.read("tokens/" + stores(w, "tokens")[0] + "/tokens").size(), 4u * 4000);
-  for (const std::vector<std::string>& command : {std::vector<std::string>{"data", "show"}, {"train"}}) {
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"data", "show"}, {"train"}}) {
     f = w.lamina(with(command, sets));
     EXPECT_EQ(f.code, 0) << f.err;
     EXPECT_THAT(f.err, ContainsRegex("tokens in .*tokens/[0-9a-f]{32}\n"));

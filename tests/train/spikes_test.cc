@@ -17,22 +17,32 @@ SpikeHistory history(std::vector<double> losses) {
 // The mean is 3 and the deviation of the sample 1.
 TEST(Spikes, AreAboveTheMeanByMoreThanTheFactorTimesTheDeviation) {
   const SpikeHistory before = history({2, 3, 4});
-  EXPECT_FALSE(is_spike(before, 4.99, 1, 2, 8));
-  EXPECT_TRUE(is_spike(before, 5.01, 1, 2, 8));
-  EXPECT_FALSE(is_spike(before, -100, 1, 2, 8));
+  EXPECT_FALSE(is_spike(before, 4.99, 1, 2, 6));
+  EXPECT_TRUE(is_spike(before, 5.01, 1, 2, 6));
+  EXPECT_FALSE(is_spike(before, -100, 1, 2, 6));
 }
 
 TEST(Spikes, CanBeOfTheGradientAlone) {
   SpikeHistory before;
   for (double norm : {1.0, 1.5, 2.0}) remember(before, 3, norm, 8);
-  EXPECT_FALSE(is_spike(before, 3, 2.4, 2, 8));
-  EXPECT_TRUE(is_spike(before, 3, 2.6, 2, 8));
+  EXPECT_FALSE(is_spike(before, 3, 2.4, 2, 6));
+  EXPECT_TRUE(is_spike(before, 3, 2.6, 2, 6));
 }
 
 TEST(Spikes, NeedHalfAWindowOfStepsBefore) {
-  EXPECT_FALSE(is_spike(history({3, 3.1}), 100, 1, 2, 8));
-  EXPECT_TRUE(is_spike(history({3, 3.1, 3}), 100, 1, 2, 8));
-  EXPECT_FALSE(is_spike({}, 100, 1, 2, 2));
+  EXPECT_FALSE(is_spike(history({3, 3.1, 3}), 100, 1, 2, 8));
+  EXPECT_TRUE(is_spike(history({3, 3.1, 3, 3.1}), 100, 1, 2, 8));
+  EXPECT_FALSE(is_spike(history({3, 3.1, 3}), 100, 1, 2, 7));
+  EXPECT_TRUE(is_spike(history({3, 3.1, 3, 3.1}), 100, 1, 2, 7));
+}
+
+TEST(Spikes, NeedTwoStepsBeforeWhateverTheWindow) {
+  for (std::int64_t window : {2, 3, 4}) {
+    EXPECT_FALSE(is_spike({}, 100, 1, 2, window)) << window;
+    EXPECT_FALSE(is_spike(history({3}), 100, 1, 2, window)) << window;
+    EXPECT_TRUE(is_spike(history({3, 3.1}), 100, 1, 2, window)) << window;
+  }
+  EXPECT_FALSE(is_spike(history({3, 3.1}), 100, 1, 2, 5));
 }
 
 TEST(Spikes, EnterTheWindowThatForgetsTheOldest) {

@@ -201,8 +201,7 @@ TEST(Training, ARunWithFreshWeightsKeepsTheTemplateOfItsData) {
   folder.write("words/tokenizer.json", tokenizer_of_words());
   folder.write("words/chat_template.jinja", "theirs");
   folder.write("mine.jinja", "mine");
-  folder.write("records.jsonl",
-               "{\"prompt\": \"the light\", \"completion\": \"was deep\"}\n");
+  folder.write("records.jsonl", "{\"prompt\": \"the light\", \"completion\": \"was deep\"}\n");
   const std::string run = folder.write(
       "run.toml",
       "family = \"llama2\"\n[model]\nvocab_size = 12\nhidden_size = 16\nintermediate_size = 24\n"

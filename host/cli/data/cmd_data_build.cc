@@ -96,8 +96,7 @@ int run_build(const Arguments& a, const Device& device) {
   device.use_threads(a.globals.threads ? a.globals.threads : c.run.threads);
   const config::DataSection section = model::data_section(c);
   const auto tokenizer = data::load_tokenizer(section);
-  const std::int64_t vocab_size =
-      model::data_vocab_size(c, plugin_catalog(a.globals), *tokenizer);
+  const std::int64_t vocab_size = model::data_vocab_size(c, plugin_catalog(a.globals), *tokenizer);
   Built built{.num_threads = device.num_threads(), .is_pairs = c.data.form == "preference"};
   const Stopwatch watch;
   const double cpu_before = cpu_seconds();

@@ -40,8 +40,7 @@ int run_show(const Arguments& a, const Device& device) {
   device.use_threads(a.globals.threads ? a.globals.threads : c.run.threads);
   const config::DataSection section = model::data_section(c);
   const auto tokenizer = data::load_tokenizer(section);
-  const std::int64_t vocab_size =
-      model::data_vocab_size(c, plugin_catalog(a.globals), *tokenizer);
+  const std::int64_t vocab_size = model::data_vocab_size(c, plugin_catalog(a.globals), *tokenizer);
   const data::RunData all = train::with_data_places(c, [&] {
     return data::load_data(section, c.run.seed, *tokenizer, vocab_size,
                            {.workers = device::workers(device)});

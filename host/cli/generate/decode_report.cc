@@ -53,8 +53,8 @@ void print_stats(const decode::Generated& g, const Timings& t, const decode::Ses
             token_rate_text(static_cast<double>(t.prompt_tokens) / g.prompt_seconds),
             milliseconds_text(t.start_seconds + g.prompt_seconds));
   log::info(
-      "wrote {} in {}{}; {}; state {}, seed {}",
-      number_of(std::ssize(g.tokens), "token"), milliseconds_text(g.total_seconds),
+      "wrote {} in {}{}; {}; state {}, seed {}", number_of(std::ssize(g.tokens), "token"),
+      milliseconds_text(g.total_seconds),
       decoded ? fmt::format(" ({})", token_rate_text(static_cast<double>(decoded) / decode_seconds))
               : "",
       end_in_words(g.reason), bytes_text(static_cast<double>(session.state_bytes())), sampler.seed);

@@ -52,11 +52,11 @@ struct CheckpointContents {
   const decoder::Model& model;
   const TrainState& state;
   const text::Tokenizer& tokenizer;
-  std::string run_file;                       // text of run.toml
-  std::string model_file;                     // text of model.toml
+  std::string run_file;    // text of run.toml
+  std::string model_file;  // text of model.toml
   // A tokenizer here replaces all of `tokenizer`'s files, another file the one of its name.
   std::span<const SideFile> side_files = {};
-  Snapshot* snapshot = nullptr;               // of `state`, if training continues meanwhile
+  Snapshot* snapshot = nullptr;  // of `state`, if training continues meanwhile
   // Called before anything is written and again before the checkpoint gets its name; may throw.
   std::function<void()> guard = {};
 };

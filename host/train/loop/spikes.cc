@@ -9,18 +9,19 @@ namespace {
 
 bool is_far_above(const std::vector<double>& before, double value, double factor) {
   const auto n = static_cast<double>(before.size());
-  const double mean = std::accumulate(before.begin(), before.end(), 0.0) / std::max(n, 1.0);
+  const double mean = std::accumulate(before.begin(), before.end(), 0.0) / n;
   double squares = 0;
   for (double x : before) squares += (x - mean) * (x - mean);
-  return value - mean > factor * std::sqrt(squares / std::max(n - 1, 1.0));
+  return value - mean > factor * std::sqrt(squares / (n - 1));
 }
 
 }  // namespace
 
 bool is_spike(const SpikeHistory& history, double loss, double norm, double factor,
               std::int64_t window) {
-  const std::int64_t needed = std::max<std::int64_t>(2, window / 2);
-  if (std::ssize(history.losses) + 1 < needed) return false;
+  // One step has no deviation.
+  const std::int64_t needed = std::max<std::int64_t>(2, window - window / 2);
+  if (std::ssize(history.losses) < needed) return false;
   return is_far_above(history.losses, loss, factor) || is_far_above(history.norms, norm, factor);
 }
 

@@ -14,7 +14,8 @@ struct SpikeHistory {
 };
 
 // True if either number exceeds the mean of the steps before by more than `factor` of their
-// standard deviations (of a sample). False with fewer than half of `window` steps before it.
+// standard deviations (of a sample). False with fewer than half of `window` steps before it, or
+// fewer than two.
 bool is_spike(const SpikeHistory& history, double loss, double norm, double factor,
               std::int64_t window);
 
