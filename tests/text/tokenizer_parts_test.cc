@@ -169,6 +169,22 @@ TEST(TokenizerParts, UnigramFallsBackToBytes) {
   EXPECT_EQ(tokenizer->encode("x"), Ids{0});
 }
 
+// The pieces of tokenizers 0.23.3 for every behavior but "Removed" with "invert".
+TEST(TokenizerParts, EmptyMatchesOfAPatternCut) {
+  for (const char* behavior :
+       {"Isolated", "Removed", "Contiguous", "MergedWithPrevious", "MergedWithNext"}) {
+    const auto encode = [&](const std::string& pattern) {
+      Parts parts = words({"a1", "234", "567 b2", "a1234567", " ", "b2"});
+      parts.pre_tokenizer = fmt::format(
+          R"({{"type":"Split","pattern":{{"Regex":{}}},"behavior":"{}","invert":false}})",
+          json_quote(pattern), behavior);
+      return load(parts)->encode("a1234567 b2");
+    };
+    EXPECT_EQ(encode(R"((?=(?:\d{3})+(?!\d)))"), (Ids{1, 2, 3})) << behavior;
+    EXPECT_EQ(encode(R"(\b)"), (Ids{4, 5, 6})) << behavior;
+  }
+}
+
 TEST(TokenizerParts, PreTokenizersCutWords) {
   const auto encode = [](const std::string& pre_tokenizer, const std::string& text) {
     Parts parts = words({"ab", "cd", "!", "12", "1", "2", "ab!"});

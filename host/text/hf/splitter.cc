@@ -55,13 +55,11 @@ void Splitter::Session::run(std::size_t index, const TextPiece& piece, const Wor
   Regex::Match match;
   std::size_t done = 0;
   for (std::size_t at = 0; at < text.size() && searcher.find(text, at, match);) {
-    if (match.begin == match.end) {  // an empty match does not split
-      at = match.end + (match.end < text.size() ? character_bytes(text[match.end]) : 1);
-      continue;
-    }
     run(index + 1, piece.part(done, match.begin), word);
     run(index + 1, piece.part(match.begin, match.end), word);
     done = at = match.end;
+    if (match.begin == match.end)  // it splits, too
+      at += at < text.size() ? character_bytes(text[at]) : 1;
   }
   run(index + 1, piece.part(done, text.size()), word);
 }
@@ -102,10 +100,10 @@ void Splitter::Session::split_by_matches(std::size_t index, const TextPiece& pie
     Regex::Match match;
     for (std::size_t at = 0; at < text.size() && searchers_[step.regex].find(text, at, match);) {
       at = match.end;
-      if (match.begin == match.end)
-        at += at < text.size() ? character_bytes(text[at]) : 1;
-      else
-        add_match(match.begin, match.end);
+      const bool is_empty = match.begin == match.end;
+      if (is_empty) at += at < text.size() ? character_bytes(text[at]) : 1;
+      // The reference's iterator skips an empty match at the end of another one.
+      if (!is_empty || parts.empty() || match.begin != done) add_match(match.begin, match.end);
     }
   } else if (step.kind == Step::Kind::literal) {
     for (std::size_t at; (at = text.find(step.literal, done)) != text.npos;)
