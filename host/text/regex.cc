@@ -16,6 +16,7 @@ namespace lamina::text {
 namespace {
 
 constexpr std::size_t kMaxPatternBytes = 1 << 16;
+constexpr std::size_t kMaxRewrittenBytes = 1 << 22;  // sets of characters are much longer in PCRE2
 
 // White space as in the reference. PCRE2's own \s also contains U+180E.
 constexpr std::string_view kSpace = "\\x09-\\x0D\\x20\\x{85}\\p{Z}";
@@ -32,6 +33,18 @@ std::string_view additions(std::string_view category) {
   return "";
 }
 
+// Oniguruma's \w: letters and other alphabetic characters, marks, decimal digits, connectors.
+std::string word_characters() {
+  constexpr std::string_view kCircledLetters =
+      "\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}";
+  std::string out = "\\p{Nl}\\p{Pc}";
+  for (const std::string_view category : {"L", "M", "Nd"})
+    out += fmt::format("\\p{{{}}}{}", category, additions(category));
+  return out.append(kCircledLetters);
+}
+// It has these, too, outside of a class: the powers and fractions of Latin-1.
+constexpr std::string_view kWordOutsideClass = "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}";
+
 // An escape for a set: its text inside a class, and its negation.
 struct Set {
   std::string inside;
@@ -47,7 +60,12 @@ class PatternRewriter {
       : in_(pattern), where_(where), dialect_(dialect) {}
 
   std::string run() {
-    while (at_ < in_.size()) step();
+    while (at_ < in_.size()) {
+      step();
+      if (out_.size() > kMaxRewrittenBytes)
+        unsupported(where_,
+                    fmt::format("more than {} bytes of character sets", kMaxRewrittenBytes));
+    }
     return std::move(out_);
   }
 
@@ -73,15 +91,39 @@ class PatternRewriter {
   void step() {
     const char c = in_[at_];
     if (c == '\\') {
-      if (const auto set = read_escape())
+      if (const auto set = read_escape(/*in_class=*/false))
         out_ += fmt::format("[{}{}]", set->negated ? "^" : "", set->inside);
     } else if (c == '[') {
       out_ += read_class(1);
-    } else if (starts_with("}+") && dialect_ == Regex::Dialect::oniguruma) {
-      // Possessive for PCRE2, a repeated repeat for Oniguruma.
-      unsupported(where_, "'}+'");
-    } else {
+    } else if (dialect_ == Regex::Dialect::fancy_regex || !step_of_oniguruma()) {
       out_ += in_[at_++];
+    }
+  }
+
+  // Translates syntax that PCRE2 reads differently. False for other syntax.
+  bool step_of_oniguruma() {
+    if (starts_with("}+"))
+      unsupported(where_, "'}+'");  // possessive for PCRE2, else repeated twice
+    if (starts_with("(?")) refuse_options();
+    if (in_[at_] != '{') return false;
+    const std::size_t first = at_ + (starts_with("{,") ? 2 : 1);
+    const std::size_t end = std::min(in_.find_first_not_of("0123456789", first), in_.size());
+    if (end == first || !in_.substr(end).starts_with('}')) return false;
+    if (first == at_ + 2) {
+      out_ += "{0,";
+      at_ = first;
+      return true;
+    }
+    if (in_.substr(end).starts_with("}?"))
+      unsupported(where_, "'?' after '{N}'");  // optional, not lazy
+    return false;
+  }
+
+  // (?m) is PCRE2's (?s), which Oniguruma does not have.
+  void refuse_options() const {
+    for (const char c : in_.substr(at_ + 2)) {
+      if (c == 'm' || c == 's') unsupported(where_, fmt::format("the option '{}' of a group", c));
+      if (c != '-' && c != 'i' && c != 'x') return;
     }
   }
 
@@ -132,7 +174,7 @@ class PatternRewriter {
   void read_item(Operand& out, int depth) {
     if (in_[at_] == '\\') {
       const std::size_t before = out_.size();
-      const auto set = read_escape();
+      const auto set = read_escape(/*in_class=*/true);
       if (!set) {  // it was copied to the output
         out.inside += out_.substr(before);
         out_.resize(before);
@@ -154,7 +196,7 @@ class PatternRewriter {
   }
 
   // A set, or nothing for an escape that is copied to the output.
-  std::optional<Set> read_escape() {
+  std::optional<Set> read_escape(bool in_class) {
     const std::string_view next = in_.substr(at_ + 1, 1);
     if (next == "s" || next == "S") {
       at_ += 2;
@@ -175,9 +217,48 @@ class PatternRewriter {
       }
     }
     if (next == "h" || next == "H") unsupported(where_, "'\\h'");
-    out_ += in_.substr(at_, 2);
-    at_ += std::min<std::size_t>(2, in_.size() - at_);
+    if (dialect_ == Regex::Dialect::oniguruma && !next.empty())
+      return escape_of_oniguruma(in_class);
+    copy_escape();
     return std::nullopt;
+  }
+
+  std::optional<Set> escape_of_oniguruma(bool in_class) {
+    const char next = in_[at_ + 1];
+    const std::string word = word_characters();
+    if (next == 'w' || next == 'W') {
+      at_ += 2;
+      return Set{word + std::string(in_class ? "" : kWordOutsideClass), next == 'W'};
+    }
+    if (next == 'd' || next == 'D') {
+      at_ += 2;
+      return Set{fmt::format("\\p{{Nd}}{}", additions("Nd")), next == 'D'};
+    }
+    // \Q and \E are letters for Oniguruma, and so is \p without a brace.
+    if (std::string_view("EKQX").find(next) != std::string_view::npos)
+      unsupported(where_, fmt::format("'\\{}'", next));
+    if ((next == 'p' || next == 'P') && in_.substr(at_ + 2, 1) != "{")
+      unsupported(where_, fmt::format("'\\{}' without '{{'", next));
+    if (next == 'v') {
+      out_ += "\\x0B";
+      at_ += 2;
+    } else if (!in_class && (next == 'b' || next == 'B')) {
+      const std::string one = fmt::format("[{}{}]", word, kWordOutsideClass);
+      out_ += next == 'b' ? fmt::format("(?:(?<={0})(?!{0})|(?<!{0})(?={0}))", one)
+                          : fmt::format("(?:(?<={0})(?={0})|(?<!{0})(?!{0}))", one);
+      at_ += 2;
+    } else {
+      copy_escape();
+    }
+    return std::nullopt;
+  }
+
+  // Copies an escape, and the braces of \x{61}, which repeat nothing.
+  void copy_escape() {
+    const std::size_t close = in_.substr(at_ + 1).starts_with("x{") ? in_.find('}', at_) : in_.npos;
+    const std::size_t size = close == in_.npos ? 2 : close + 1 - at_;
+    out_ += in_.substr(at_, size);
+    at_ += std::min(size, in_.size() - at_);
   }
 
   std::string_view in_;
@@ -216,12 +297,14 @@ Regex::Regex(std::string_view pattern, std::string where, Dialect dialect)
     user_error(ExitCode::checkpoint, where_, "a pattern of {} bytes; at most {} are accepted",
                pattern.size(), kMaxPatternBytes);
   const std::string rewritten = detail::rewrite_pattern(pattern, where_, dialect);
+  // For Oniguruma ^ and $ are the ends of lines.
+  const std::uint32_t anchors =
+      dialect == Dialect::fancy_regex ? PCRE2_DOLLAR_ENDONLY : PCRE2_MULTILINE;
   int error = 0;
   std::size_t error_offset = 0;
-  pcre2_code* compiled = pcre2_compile(
-      reinterpret_cast<PCRE2_SPTR>(rewritten.data()), rewritten.size(),
-      PCRE2_UTF | PCRE2_UCP | (dialect == Dialect::fancy_regex ? PCRE2_DOLLAR_ENDONLY : 0), &error,
-      &error_offset, nullptr);
+  pcre2_code* compiled =
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(rewritten.data()), rewritten.size(),
+                    PCRE2_UTF | PCRE2_UCP | anchors, &error, &error_offset, nullptr);
   if (!compiled && error == PCRE2_ERROR_HEAP_FAILED) throw std::bad_alloc();
   if (!compiled)
     throw UserError(

@@ -63,6 +63,67 @@ TEST(Regex, ClassesMayBeIntersectedAndNested) {
   EXPECT_EQ(matches("[a-z--aeiou]+", "hello", Regex::Dialect::fancy_regex), (Matches{"h", "ll"}));
 }
 
+// The splits of tokenizers 0.23.3.
+TEST(Regex, WordsDigitsAndBoundariesAreOnigurumas) {
+  EXPECT_EQ(matches(R"(\w+)", "e\u0301x_1 \u2160\u24b6"), (Matches{"e\u0301x_1", "\u2160\u24b6"}));
+  // Powers and fractions of Latin-1 are words outside of classes only.
+  EXPECT_EQ(matches(R"(\w+)", "a\u00b2\u00bd b\u2075"), (Matches{"a\u00b2\u00bd", "b"}));
+  EXPECT_EQ(matches(R"([\w]+)", "a\u00b2\u00bd b\u2075"), (Matches{"a", "b"}));
+  EXPECT_EQ(matches(R"(\W+)", "a\u00b2 \u2075b"), (Matches{" \u2075"}));
+  EXPECT_EQ(matches(R"([\W\d]+)", "a\u00b2 1b"), (Matches{"\u00b2 1"}));
+  EXPECT_EQ(matches(R"([^\w\s]+)", "a\u0301!? b"), (Matches{"!?"}));
+  EXPECT_EQ(matches(R"(\d+|\D+)", "12\u0663\U000116d0\u00b2x"),
+            (Matches{"12\u0663\U000116d0", "\u00b2x"}));
+  EXPECT_EQ(matches(R"(\bx)", "x ax \u0301x x"), (Matches{"x", "x"}));
+  EXPECT_EQ(matches(R"(\Bx)", "x ax \u0301x x"), (Matches{"x", "x"}));
+  EXPECT_EQ(matches(R"(\d{1,3}(?=(?:\d{3})*\b))", "1234567 89a"), (Matches{"1", "234", "567"}));
+  EXPECT_EQ(matches(R"(\v)", "a\n\v\r"), (Matches{"\v"}));
+  EXPECT_EQ(matches(R"([\v]+)", "a\n\v\r"), (Matches{"\v"}));
+}
+
+TEST(Regex, AnchorsOfOnigurumaAreTheEndsOfLines) {
+  EXPECT_EQ(matches(R"(^\w)", "ab\ncd\n\ne"), (Matches{"a", "c", "e"}));
+  EXPECT_EQ(matches(R"(\w$)", "ab\ncd\n\ne\n"), (Matches{"b", "d", "e"}));
+  EXPECT_EQ(matches(R"(\A\w|\w\z)", "ab\ncd"), (Matches{"a", "d"}));
+  EXPECT_EQ(matches("^[a-z]|[a-z]$", "ab\ncd", Regex::Dialect::fancy_regex), (Matches{"a", "d"}));
+}
+
+TEST(Regex, ARepeatWithoutALowerLimitBeginsWithZero) {
+  EXPECT_EQ(matches("xa{,2}", "xaaa x{,2}"), (Matches{"xaa", "x"}));
+  EXPECT_EQ(matches(R"([{,2}]+|\{,2})", "x{,2}"), (Matches{"{,2}"}));
+  EXPECT_EQ(matches(R"(\x{61}?b)", "ab b"), (Matches{"ab", "b"}));
+}
+
+TEST(Regex, RefusesWhatOnigurumaReadsDifferently) {
+  const auto error = [](const std::string& pattern) {
+    try {
+      Regex(pattern, "test");
+    } catch (const UserError& e) {
+      EXPECT_EQ(e.code(), ExitCode::checkpoint);
+      return std::string(e.what());
+    }
+    return std::string("accepted");
+  };
+  for (const auto& [pattern, what] : {std::pair{R"(a\Kb)", R"('\K')"},
+                                      {R"(\X)", R"('\X')"},
+                                      {R"(\Q.\E)", R"('\Q')"},
+                                      {R"(\E)", R"('\E')"},
+                                      {R"(\pL)", R"('\p' without '{')"},
+                                      {R"([\PL])", R"('\P' without '{')"},
+                                      {"(?m).+", "the option 'm' of a group"},
+                                      {"(?is:.+)", "the option 's' of a group"},
+                                      {"a{2}?", "'?' after '{N}'"},
+                                      {"a{1,2}+", "'}+'"},
+                                      {R"(\h)", R"('\h')"}})
+    EXPECT_THAT(error(pattern), ::testing::HasSubstr(std::string("test: ") + what +
+                                                     " in a pattern is not supported"))
+        << pattern;
+  EXPECT_EQ(error("(?i:'s)|(?<s>a)(?<!m)(?:s)(?=m)|\\(?m"), "accepted");
+  std::string boundaries;
+  for (int i = 0; i < 30000; ++i) boundaries += "\\b";
+  EXPECT_THAT(error(boundaries), ::testing::HasSubstr("more than 4194304 bytes of character sets"));
+}
+
 TEST(Regex, RefusesClassesThatItCannotRead) {
   const auto error = [](const std::string& pattern) {
     try {

@@ -23,7 +23,6 @@ TEST(UnicodeClasses, HoldTheSameCharactersAsInTheReference) {
   const JsonDocument classes = JsonDocument::read(file);
   for (JsonValue item : classes.root().at("classes").elements()) {
     const std::string name(item.at("class").as_string());
-    if (name == "\\w" || name == "\\d") continue;  // in no known pattern
     std::vector<bool> expected(0x110000);
     for (JsonValue range : item.at("ranges").elements()) {
       auto bound = range.elements().begin();
@@ -37,8 +36,14 @@ TEST(UnicodeClasses, HoldTheSameCharactersAsInTheReference) {
     for (char32_t code = 0; code < 0x110000; ++code) {
       if (code >= 0xd800 && code < 0xe000) continue;
       const bool wanted = expected[code];
-      const bool same = matches(a, code) == wanted && matches(b, code) == wanted &&
-                        matches(c, code) != wanted && (name != "\\s" || is_space(code) == wanted) &&
+      // Oniguruma's \w has the powers and fractions of Latin-1 outside of classes only.
+      const bool in_class =
+          wanted && (name != "\\w" ||
+                     std::u32string_view(U"\u00b2\u00b3\u00b9\u00bc\u00bd\u00be").find(code) ==
+                         std::u32string_view::npos);
+      const bool same = matches(a, code) == in_class && matches(b, code) == wanted &&
+                        matches(c, code) != in_class &&
+                        (name != "\\s" || is_space(code) == wanted) &&
                         (name != "\\p{N}" || is_numeric(code) == wanted);
       if (!same) differences += fmt::format(" {:x}", static_cast<unsigned>(code));
     }
