@@ -107,6 +107,14 @@ TEST(Jinja, IntegersOfJsonHave127Bits) {
                     "170141183460469231731687303715884105728");
 }
 
+TEST(Jinja, WordWrapBreaksAtHyphensUnlessToldOtherwise) {
+  EXPECT_EQ(render("{{ 'a well-known thing' | wordwrap(8) }}"), "a well-\nknown\nthing");
+  EXPECT_EQ(render("{{ 'a well-known thing' | wordwrap(8, break_on_hyphens=false) }}"),
+            "a well-k\nnown\nthing");
+  EXPECT_EQ(render("{{ 'one-two-three four' | wordwrap(5, false, none, false) }}"),
+            "one-two-three\nfour");
+}
+
 TEST(Jinja, TheCallerSetsTheClock) {
   RenderOptions options;
   options.now.tm_year = 125;

@@ -117,7 +117,8 @@ TemplateValue wordcount(Interpreter&, const TemplateValue& value, Call call) {
 }
 
 // Lines of at most `width` characters, broken at white space, or inside longer words.
-void wrap_line(TextView line, std::size_t width, bool break_words, Vector<Text>& out) {
+void wrap_line(TextView line, std::size_t width, bool break_words, bool at_hyphens,
+               Vector<Text>& out) {
   Text current;
   const auto finish = [&] {
     if (const TextView kept = strip(current, Side::right); !kept.empty()) out.emplace_back(kept);
@@ -127,7 +128,7 @@ void wrap_line(TextView line, std::size_t width, bool break_words, Vector<Text>&
     std::size_t end = 0;
     const bool space = is_space(line[0]);
     while (end < line.size() && is_space(line[end]) == space) ++end;
-    if (!space)  // a word may be broken after a hyphen
+    if (!space && at_hyphens)  // a word may be broken after a hyphen
       for (std::size_t i = 1; i + 1 < end; ++i)
         if (code_of(line[i]) == '-' && is_letter(line[i - 1]) && is_letter(line[i + 1])) {
           end = i + 1;
@@ -166,7 +167,7 @@ TemplateValue wordwrap(Interpreter&, const TemplateValue& value, Call call) {
   bool first = true;
   for (const TextView line : split_lines(text)) {
     Vector<Text> lines;
-    wrap_line(line, static_cast<std::size_t>(width), p.flag(1, true), lines);
+    wrap_line(line, static_cast<std::size_t>(width), p.flag(1, true), p.flag(3, true), lines);
     if (lines.empty()) lines.emplace_back();
     for (const Text& wrapped : lines) {
       if (!std::exchange(first, false)) out += newline;
