@@ -150,7 +150,7 @@ ErrorText refusal(const Key& key, std::string_view name, Type type, const Value&
   ErrorText text{"", fmt::format("'{}' must be {}, got {}", name, expected, got), {}};
   constexpr double kIntegers = 9223372036854775808.0;  // 2^63
   if (number && type == Type::integer && std::isfinite(*number) && std::abs(*number) >= kIntegers)
-    text.what += ", which has more than 64 bits";
+    text.what += *number > 0 ? ", which is more than 2^63-1" : ", which is less than -2^63";
   else if (wrong_kind)
     text.what += fmt::format(" ({})", kind_of(value));
   if (number && type == Type::number && std::isfinite(*number) && within_limits(key, *number))

@@ -83,9 +83,11 @@ TEST(CommandLine, InfinityIsRefused) {
                     "'--temp' must be a finite number, at least 0, got inf");
 }
 
-TEST(CommandLine, IntegersHave64Bits) {
+TEST(CommandLine, IntegersHave64BitsWithTheirSign) {
   EXPECT_ERROR_SAYS(parse({"Ada", "--times", "18446744073709551615"}), 2,
-                    "got 18446744073709551615, which has more than 64 bits");
+                    "got 18446744073709551615, which is more than 2^63-1");
+  EXPECT_ERROR_SAYS(parse({"Ada", "--times=-18446744073709551615"}), 2,
+                    "got -18446744073709551615, which is less than -2^63");
 }
 
 TEST(CommandLine, EmptyArgumentsAreRefused) {

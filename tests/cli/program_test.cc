@@ -150,7 +150,7 @@ TEST(Program, NumbersAreStrictAndShowTheirLimits) {
       {"+5", "\"+5\" (a string)"},
       {"1e3", "1e3 (a number)"},
       {"0x10", "\"0x10\" (a string)"},
-      {"99999999999999999999", "99999999999999999999, which has more than 64 bits"},
+      {"99999999999999999999", "99999999999999999999, which is more than 2^63-1"},
       {" 5", "\" 5\" (a string)"},
       {"1,5", "\"1,5\" (a string)"}};
   for (const auto& [typed, shown] : cases) {
