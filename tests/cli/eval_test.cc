@@ -267,6 +267,8 @@ TEST(EvalAgainst, RefusesModelsThatCannotBeCompared) {
   EXPECT_EQ(refusal({"--against", trained_run()}),
             "error: --against: needs --data FILE or --ids 1,2,3\n");
   EXPECT_EQ(refusal({"--ids", "1,2"}), "error: --ids: needs --against DIR; add it\n");
+  EXPECT_EQ(refusal({"--against", trained_run(), "--ids", "1,2", "--separator", "line"}),
+            "error: --separator: has no effect with --ids\n  remove one of them\n");
   EXPECT_EQ(refusal({"--against", trained_run(), "--ids", "1,258"}),
             "error: --ids: id 258 is outside the vocabulary of 258; use 0 to 257\n");
   EXPECT_EQ(refusal({"--against", trained_run(), "--ids", "1,2", "--task", "answers"}),

@@ -35,6 +35,9 @@ void check_text_options(const Arguments& a) {
     throw UserError(ExitCode::usage, {"--ids", "needs --against DIR; add it", {}});
   if (a.has("ids") && a.has("data"))
     throw UserError(ExitCode::usage, {"--ids", "cannot be combined with --data", {}});
+  if (a.has("ids") && a.has("separator"))
+    throw UserError(ExitCode::usage,
+                    {"--separator", "has no effect with --ids", {"remove one of them"}});
   if (a.has("kv-dtype") && !a.has("against"))
     throw UserError(ExitCode::usage,
                     {"--kv-dtype",
