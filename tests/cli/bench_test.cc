@@ -216,9 +216,9 @@ TEST(Bench, StartWaitsForTheFirstTokenOfANewProcess) {
 
 TEST(Bench, StartPassesOnTheMessagesOfDecode) {
   const Finished result = bench({"start", "-m", trained_run(), "-p", std::string(100, 'x')});
-  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.code, 5);
   EXPECT_THAT(result.err, HasSubstr("the prompt has 101 tokens; the context has room for 64"));
-  EXPECT_THAT(result.err, HasSubstr("ended with code 2\n  the reason is printed above"));
+  EXPECT_THAT(result.err, HasSubstr("ended with code 5\n  the reason is printed above"));
 }
 
 TEST(Bench, StartRefusesWhatDecodeRefuses) {

@@ -44,8 +44,14 @@ TEST(Embed, MoreTokensThanPositionsNeedAnOption) {
   for (int i = 0; i < 64; ++i) ids += ",1";
   Finished result = embed(path, {"--ids", ids});
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("error: the text has 65 tokens; the context has room for 64\n"
-                                    "  shorten it, or raise --ctx-size"));
+  EXPECT_THAT(result.err,
+              HasSubstr("error: --ids: the text has 65 tokens; the context has room for 64\n"
+                        "  shorten it, or raise --ctx-size"));
+  // The byte tokenizer puts a token before the text.
+  result = embed(path, {"-p", std::string(64, 'x')});
+  EXPECT_EQ(result.code, 5);
+  EXPECT_THAT(result.err,
+              HasSubstr("error: prompt: the text has 65 tokens; the context has room for 64\n"));
   EXPECT_FALSE(std::filesystem::exists(path));
   result = embed(path, {"--ids", ids, "--ctx-size", "65"});
   EXPECT_EQ(result.code, 0) << result.err;

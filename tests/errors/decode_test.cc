@@ -113,10 +113,10 @@ TEST(DecodeErrors, APromptLongerThanTheContextIsNeverCut) {
   std::string gpt2 = golden_model("gpt2_prefixed");
   w.expect({{"decode", "-m", gpt2, "--ids", ids(70)},
             2,
-            {"the prompt has 70 tokens; the context has room for 64", "shorten it"}});
+            {"--ids: the prompt has 70 tokens; the context has room for 64", "shorten it"}});
   w.expect({{"decode", "-m", gpt2, "--ids", ids(20), "--ctx-size", "10"},
             2,
-            {"the prompt has 20 tokens; the context has room for 10"}});
+            {"--ids: the prompt has 20 tokens; the context has room for 10"}});
   w.expect({{"decode", "-m", gpt2, "--ids", ids(70), "--ctx-size", "100"},
             2,
             {"--ctx-size: is 100; the model has learned positions for 64 tokens"}});

@@ -107,12 +107,7 @@ void check_room(const Arguments& a, const decoder::Model& model, std::size_t num
   const auto length = static_cast<std::int64_t>(num_tokens);
   const std::optional<std::int64_t> room =
       a.has("ctx-size") ? a.integer("ctx-size") : model.config().max_positions();
-  if (room && length > *room)
-    throw UserError(
-        ExitCode::usage,
-        {"",
-         fmt::format("the text has {} tokens; the context has room for {}", length, *room),
-         {"shorten it, or raise --ctx-size"}});
+  if (room && length > *room) refuse_length(a, "the text", length, *room);
   model.check_length(length, "the length of the text");
   warn_of_positions(model, a.has("ctx-size") ? length : 0);
 }

@@ -372,12 +372,8 @@ decode::SessionOptions session_options(const Arguments& a, const decoder::Model&
   // Images may need one call, too.
   if (rows) out.call_tokens = std::max(out.call_tokens, rows->longest_image());
   warn_of_positions(model, out.capacity);
-  if (static_cast<std::int64_t>(prompt) > out.capacity)
-    throw UserError(
-        ExitCode::usage,
-        {"",
-         fmt::format("the prompt has {} tokens; the context has room for {}", prompt, out.capacity),
-         {"shorten it, or raise --ctx-size"}});
+  const auto length = static_cast<std::int64_t>(prompt);
+  if (length > out.capacity) refuse_length(a, "the prompt", length, out.capacity);
   return out;
 }
 

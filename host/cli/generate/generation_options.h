@@ -38,7 +38,7 @@ decode::SessionOptions context_options(const Arguments& a, const decoder::Model&
                                        std::int64_t usual);
 
 // The capacity of the decode state for a continuation, and the number of tokens per call. Throws
-// UserError (exit 2) for a prompt that does not fit. `rows` may be null.
+// UserError (exit 5, or 2 for --ids) for a prompt that does not fit. `rows` may be null.
 decode::SessionOptions session_options(const Arguments& a, const decoder::Model& model,
                                        std::size_t prompt, const decode::GenerateOptions& options,
                                        const decode::PromptRows* rows);

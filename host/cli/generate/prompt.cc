@@ -137,6 +137,15 @@ Prompt read_prompt(const Arguments& a, const std::string& directory,
   return out;
 }
 
+void refuse_length(const Arguments& a, std::string_view what, std::int64_t tokens,
+                   std::int64_t room) {
+  const bool given_ids = a.has("ids");
+  throw UserError(given_ids ? ExitCode::usage : ExitCode::data,
+                  {given_ids ? "--ids" : "prompt",
+                   fmt::format("{} has {} tokens; the context has room for {}", what, tokens, room),
+                   {"shorten it, or raise --ctx-size"}});
+}
+
 std::optional<decode::PromptRows> prompt_rows(const Arguments& a, const model::OpenedModel& opened,
                                               std::span<const std::int32_t> prompt) {
   if (!a.has("embeddings")) {

@@ -45,6 +45,11 @@ std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& 
 // Throws UserError (exit 2) if ids of --ids are outside the vocabulary.
 void check_given_ids(std::span<const std::int32_t> ids, std::int64_t vocab);
 
+// Throws UserError for `what` ("the prompt") of more tokens than the context has room for: exit 5,
+// or 2 for ids of --ids.
+[[noreturn]] void refuse_length(const Arguments& a, std::string_view what, std::int64_t tokens,
+                                std::int64_t room);
+
 // The rows of --embeddings and their positions in the prompt.
 std::optional<decode::PromptRows> prompt_rows(const Arguments& a, const model::OpenedModel& opened,
                                               std::span<const std::int32_t> prompt);
