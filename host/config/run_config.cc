@@ -226,6 +226,16 @@ void check_optimizer(const RunConfig& c, Problems& problems) {
     problems.add({c.values.where("optimizer.moments"),
                   "'optimizer.moments' = \"8bit\" requires adamw, sgd or lion, got muon",
                   {"use \"bfloat16\""}});
+  const bool splits = std::ranges::any_of(
+      o.groups, [](const ParameterGroup& group) { return !group.split_rows.empty(); });
+  const Entry* groups = c.values.find("optimizer.groups");
+  if (splits && o.name != "muon" &&
+      !(groups && is_overruled(*groups, {.key = "optimizer.name"}, c.values)))
+    problems.add({c.values.where("optimizer.groups"),
+                  fmt::format("'split_rows' of a group requires optimizer.name = \"muon\", got "
+                              "\"{}\"",
+                              o.name),
+                  {"remove it"}});
   if (o.lazy_embeddings && (o.moments != preset.moments || o.eps_root != preset.eps_root))
     problems.add({c.values.where("optimizer.lazy_embeddings"),
                   "'optimizer.lazy_embeddings' requires moments = \"float32\" and eps_root = 0",

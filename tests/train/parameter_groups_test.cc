@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
+
 #include "backends/cpu/backend.h"
 #include "inspect/plan/model_plan.h"
 #include "support/expect_error.h"
@@ -261,6 +264,13 @@ TEST(ParameterGroups, ThatHaveNoEffectAreRefused) {
   EXPECT_USER_ERROR(set({{.match = "norm.weight", .split_rows = {15, 15}}}), 2,
                     "optimizer.groups: group 0, {match = \"norm.weight\"}, splits the 0 rows of "
                     "'norm.weight' into 15 + 15\n  the numbers must have the sum of the rows");
+  // The sum of these numbers is the number of rows after an overflow of 64 bits.
+  const auto matrix =
+      std::ranges::find_if(model.parameters().all(),
+                           [](const decoder::Parameter& p) { return p.desc.shape.ndim() == 2; });
+  EXPECT_ERROR_SAYS(set({{.match = matrix->name,
+                          .split_rows = {INT64_MAX, INT64_MAX, matrix->desc.shape[-2] + 2}}}),
+                    2, "'" + matrix->name + "' into 9223372036854775807 + 9223372036854775807 + ");
   EXPECT_USER_ERROR(set({frozen("*")}), 2,
                     "optimizer.groups: every parameter is frozen, so there is nothing to learn\n"
                     "  freeze fewer, eg: by a narrower match");

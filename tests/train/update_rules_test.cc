@@ -447,6 +447,12 @@ TEST(UpdateRules, KeysThatTheRuleDoesNotReadAreRefused) {
                     "  remove it");
   EXPECT_ERROR_SAYS(load("name = \"sgd\"\nnewton_schulz_stable_steps = 2"), 2,
                     "'optimizer.newton_schulz_stable_steps' requires optimizer.name = \"muon\"");
+  const std::string split = "groups = [{match = \"*\", split_rows = [2, 2]}]";
+  EXPECT_EQ(load("name = \"muon\"\n" + split).optimizer.groups.size(), 1u);
+  EXPECT_USER_ERROR(load(split), 2,
+                    "run.toml:5: 'split_rows' of a group requires optimizer.name = \"muon\", got "
+                    "\"adamw\"\n"
+                    "  remove it");
   // The default is a value that is given, too.
   EXPECT_ERROR_SAYS(load("name = \"sgd\"\nbeta1 = 0.9"), 2, "'optimizer.beta1' requires");
   EXPECT_USER_ERROR(load("name = \"muon\"\nmoments = \"8bit\""), 2,

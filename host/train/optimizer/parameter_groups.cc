@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "decoder/stack/parameter_match.h"
 #include "train/loop/train_step.h"
@@ -28,6 +27,15 @@ std::string text_of(const ParameterGroup& group) {
   if (group.group) parts.push_back(fmt::format("group = \"{}\"", *group.group));
   if (group.role) parts.push_back(fmt::format("role = \"{}\"", *group.role));
   return fmt::format("{{{}}}", fmt::join(parts, ", "));
+}
+
+// Returns whether the numbers, which are positive, have this sum. It may overflow.
+bool have_sum(const std::vector<std::int64_t>& numbers, std::int64_t sum) {
+  for (std::int64_t number : numbers) {
+    if (number > sum) return false;
+    sum -= number;
+  }
+  return sum == 0;
 }
 
 // Returns what is wrong with a group, whatever the model; "" for nothing.
@@ -71,7 +79,7 @@ std::vector<Learning> learning_of(const decoder::ParameterTable& table,
   auto check_split = [&](std::size_t i, const Parameter& p) {
     const std::vector<std::int64_t>& rows = groups[i].split_rows;
     const std::int64_t all = p.desc.shape.ndim() < 2 ? 0 : p.desc.shape[-2];
-    if (!rows.empty() && std::accumulate(rows.begin(), rows.end(), std::int64_t{0}) != all)
+    if (!rows.empty() && !have_sum(rows, all))
       refuse(i,
              fmt::format("splits the {} rows of '{}' into {}", all, p.name, fmt::join(rows, " + ")),
              {"the numbers must have the sum of the rows"});
