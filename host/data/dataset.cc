@@ -342,7 +342,7 @@ DatasetSplit split(TokenView tokens, double validation_fraction, const DatasetOp
   if (options.packing == Packing::concat_then_split && tokens.tokens.size() < row_tokens)
     throw UserError(ExitCode::data,
                     {tokens.name,
-                     fmt::format("the training text has {} tokens in total; one row needs {}",
+                     fmt::format("the text has {} tokens in total; one row needs {}",
                                  tokens.tokens.size(), row_tokens),
                      {fmt::format("add more text, or set data.sequence_length to at most {}",
                                   tokens.tokens.size() - 1)}});

@@ -194,7 +194,7 @@ TEST(Dataset, TheFingerprintChangesWithTheData) {
 
 TEST(Dataset, RefusesTooLittleText) {
   EXPECT_USER_ERROR(split(counting_store({7}), 0, {.tokens_per_row = 7}), ExitCode::data,
-                    "data: the training text has 7 tokens in total; one row needs 8\n"
+                    "data: the text has 7 tokens in total; one row needs 8\n"
                     "  add more text, or set data.sequence_length to at most 6");
   EXPECT_ERROR_SAYS(split(counting_store({16}), 0.9, {.tokens_per_row = 7}), ExitCode::data,
                     "2 of 2 rows would be held out for validation");

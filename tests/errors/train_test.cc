@@ -126,7 +126,7 @@ TEST(TrainErrors, DataThatCannotBeTrainedOnIsNamedBeforeAnythingIsWritten) {
        {"empty.txt: the file contains no text"}},
       {{"train", "run.toml", "--set", "data.train=short.txt"},
        5,
-       {"short.txt: the training text has 4 tokens in total; one row needs 25",
+       {"short.txt: the text has 4 tokens in total; one row needs 25",
         "set data.sequence_length to at most 3"}},
       {{"train", "run.toml", "--set", "data.train=latin1.txt"},
        5,
