@@ -247,8 +247,8 @@ int run_and_show(const Arguments& arguments, const config::RunConfig& c,
   if (result.validation_loss) {
     std::optional<double> baseline;
     if (train::loop_options(c).task->has_perplexity())
-      baseline =
-          train::bigram_loss(run.data().train, run.data().validation.front(), model.vocab_size());
+      baseline = train::bigram_loss(run.data().train, run.data().validation.front(),
+                                    run.loop().num_validation_rows(), model.vocab_size());
     log::info(
         "validation loss {:.4f}{}", *result.validation_loss,
         baseline ? fmt::format("; a bigram model of the same tokens has {:.4f}", *baseline) : "");

@@ -223,16 +223,19 @@ StepResult Loop::train_one_step() {
   return result;
 }
 
+std::uint64_t Loop::num_validation_rows() const {
+  const std::uint64_t all = inputs_.validation ? inputs_.validation->num_rows() : 0;
+  if (!options_.train.eval_batches) return all;
+  return std::min(all, static_cast<std::uint64_t>(*options_.train.eval_batches) *
+                           static_cast<std::uint64_t>(options_.train.batch_size));
+}
+
 EvalSums Loop::validate() {
   const data::Dataset& held_out = *inputs_.validation;
-  EvalRows rows{.num_rows = held_out.num_rows(),
+  EvalRows rows{.num_rows = num_validation_rows(),
                 .read = [&](std::uint64_t first, std::int64_t count, data::Batch& batch) {
                   held_out.read({.index = first}, 0, count, batch);
                 }};
-  if (options_.train.eval_batches)
-    rows.num_rows =
-        std::min(rows.num_rows, static_cast<std::uint64_t>(*options_.train.eval_batches) *
-                                    static_cast<std::uint64_t>(options_.train.batch_size));
   if (reference_)
     rows.reference = [&](const data::Batch& batch) {
       return gather_reference(batch, reference_->validation);

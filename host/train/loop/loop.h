@@ -144,6 +144,9 @@ class Loop {
   // Null on one device.
   const Replicas* replicas() const { return replicas_ ? &*replicas_ : nullptr; }
   const Progress& progress() const { return progress_; }
+  // Returns how many rows a validation has: all that are held out, or the first train.eval_batches
+  // batches of them.
+  std::uint64_t num_validation_rows() const;
   // Calls LoopInputs::guard.
   void check_directory() const {
     if (inputs_.guard) inputs_.guard();
