@@ -392,6 +392,27 @@ TEST(UpdateRules, MomentsIn8BitsLeadNearlyWhereThoseInFloat32Do) {
   }
 }
 
+// The moment of Lion decays to nothing with beta2 = 0, and was read back from the decayed one. The
+// gradients have one magnitude, whose code is exact.
+TEST(UpdateRules, LionIn8BitsReadsTheMomentBeforeItDecays) {
+  for (const double beta2 : {0.0, 1e-9, 0.5}) {
+    OptimizerSection whole{.name = "lion", .beta1 = 0.9, .beta2 = beta2, .weight_decay = 0},
+        coded = whole;
+    coded.moments = "8bit";
+    One a({train::kBlock}, whole), b({train::kBlock}, coded);
+    Vector first = random_vector(train::kBlock, 1), second = first;
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      first[i] = first[i] < 0 ? -1 : 1;
+      second[i] = -first[i];
+    }
+    a.step(first, 0), b.step(first, 0);
+    a.step(second, 1), b.step(second, 1);
+    EXPECT_EQ(a.values(), b.values()) << beta2;
+    for (std::size_t i = 0; i < first.size(); ++i)
+      EXPECT_NEAR(b.values()[i], -2 * kUpdateRate * first[i], 1e-6) << beta2;
+  }
+}
+
 // Gradients that are zero, or of very different sizes in one block, leave no NaN and no division by
 // a moment that was rounded to zero.
 TEST(UpdateRules, MomentsIn8BitsSurviveZerosAndWideRanges) {

@@ -94,11 +94,13 @@ class Update {
   // Returns the next moment: decay * moment + rate * by. In 8 bits, an element x of a block with
   // the largest magnitude s has the code 127 sign(x) sqrt(|x| / s) if the moment has a sign.
   // Without a sign it has the code 255 (x / s)^(1/4), rounded up: updates divide by it, so only
-  // zero may become zero.
-  Tensor decayed(bool has_sign, double decay, Tensor by, double rate) {
+  // zero may become zero. `earlier`, unless it is null, receives the moment.
+  Tensor decayed(bool has_sign, double decay, Tensor by, double rate, Tensor* earlier = nullptr) {
     Tensor before = states_[next_.size()];
     if (!in_8_bits()) {
-      Tensor now = ops::scale(ops::cast(before, DType::f32), decay) + ops::scale(by, rate);
+      Tensor was = ops::cast(before, DType::f32);
+      if (earlier) *earlier = was;
+      Tensor now = ops::scale(was, decay) + ops::scale(by, rate);
       next_.push_back(ops::cast(now, before.dtype()));
       return now;
     }
@@ -106,7 +108,9 @@ class Update {
     const double codes = has_sign ? 127 : 255;
     Tensor share = ops::scale(ops::cast(before, DType::f32), 1 / codes);
     share = has_sign ? share * ops::abs(share) : ops::square(ops::square(share));
-    Tensor now = ops::scale(share * largest, decay) + ops::scale(by, rate);
+    Tensor was = share * largest;
+    if (earlier) *earlier = was;
+    Tensor now = ops::scale(was, decay) + ops::scale(by, rate);
     constexpr double kSmallest = 1e-37;
     Tensor size = ops::abs(now);
     Tensor peak = ops::reduce_max(size, {2}, true);
@@ -133,12 +137,10 @@ class Update {
         return momentum > 0 ? decayed(true, momentum, g, 1) : g;
       }
       case UpdateRule::lion: {
-        Tensor before = states_[0];
         const double beta1 = config_.beta1, beta2 = config_.beta2;
         // The moment decays by beta2; the update mixes it with the gradient by beta1.
-        Tensor m = decayed(true, beta2, g, 1 - beta2);
-        Tensor was = in_8_bits() ? ops::scale(m - ops::scale(g, 1 - beta2), 1 / beta2)
-                                 : ops::cast(before, DType::f32);
+        Tensor was;
+        decayed(true, beta2, g, 1 - beta2, &was);
         return ops::sign(ops::scale(was, beta1) + ops::scale(g, 1 - beta1));
       }
       case UpdateRule::muon:
