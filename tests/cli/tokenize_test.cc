@@ -72,6 +72,9 @@ TEST(Tokenize, LinesOfObjectsGoBothWays) {
             "{\"ids\":[259,257]}\n{\"ids\":[259,259]}\n{\"ids\":[259]}\n");
   EXPECT_EQ(tokenize({"--jsonl", texts, "--no-special", "--no-parse-special"}).out,
             "{\"ids\":[257]}\n{\"ids\":[60,101,110,100,62]}\n{\"ids\":[]}\n");
+  const std::string windows =
+      folder.write("windows.jsonl", "{\"text\":\"abc\"}\r\n\r\n \t\n{\"text\":\"\"}\r\n");
+  EXPECT_EQ(tokenize({"--jsonl", windows}).out, "{\"ids\":[259,257]}\n{\"ids\":[259]}\n");
   const std::string ids = folder.write("ids.jsonl", "{\"ids\":[259,257,195]}\n{\"ids\":[]}");
   EXPECT_EQ(tokenize({"--decode", "--jsonl", ids}).out,
             "{\"text\":\"<end>abc\xef\xbf\xbd\"}\n{\"text\":\"\"}\n");
@@ -92,6 +95,7 @@ TEST(Tokenize, ALineThatIsWrongIsNamed) {
     more.insert(more.end(), {"--jsonl", folder.write("in.jsonl", "{\"text\":\"\"}\n" + line)});
     const Finished result = tokenize(more);
     EXPECT_EQ(result.code, 5) << result.err;
+    EXPECT_EQ(result.out, "{\"ids\":[259]}\n");
     return result.err;
   };
   EXPECT_THAT(error("{\"txt\":1}"), HasSubstr("in.jsonl:2: the document lacks the key 'text'"));

@@ -16,13 +16,13 @@ namespace {
 // Output is collected up to this size before it is written.
 constexpr std::size_t kBatchBytes = std::size_t{1} << 20;
 
+// Adds lines to `out`, and prints them when they are many.
 void convert(std::istream& in, const std::string& file,
-             const std::function<std::string(const JsonValue&)>& line_of) {
-  std::string out;
+             const std::function<std::string(const JsonValue&)>& line_of, std::string& out) {
   std::size_t number = 0;
   for (std::string line; std::getline(in, line);) {
     ++number;
-    if (line.empty()) continue;
+    if (line.find_first_not_of(" \t\r") == line.npos) continue;
     const JsonDocument document =
         JsonDocument::parse(std::move(line), fmt::format("{}:{}", file, number),
                             {.code = ExitCode::data, .max_bytes = kMaxTextBytes, .part = "line"});
@@ -30,21 +30,32 @@ void convert(std::istream& in, const std::string& file,
     if (out.size() > kBatchBytes) print_bytes(std::exchange(out, {}));
   }
   if (in.bad()) user_error(ExitCode::data, file, "cannot be read");
-  print_bytes(out);
 }
 
 }  // namespace
 
 void convert_lines(const std::string& file,
                    const std::function<std::string(const JsonValue&)>& line_of) {
+  std::ifstream named;
   if (file == "-") {
     check_stdin(ExitCode::data);
-    convert(std::cin, "stdin", line_of);
-    return check_stdin(ExitCode::data);
+  } else {
+    named.open(file, std::ios::binary);
+    if (!named) static_cast<void>(read_file(file, ExitCode::data));  // throws the reason
   }
-  std::ifstream in(file, std::ios::binary);
-  if (!in) static_cast<void>(read_file(file, ExitCode::data));  // throws the reason
-  convert(in, file, line_of);
+  std::string out;
+  try {
+    if (file == "-") {
+      convert(std::cin, "stdin", line_of, out);
+      check_stdin(ExitCode::data);
+    } else {
+      convert(named, file, line_of, out);
+    }
+  } catch (const UserError&) {
+    print_bytes(out);  // of the lines before
+    throw;
+  }
+  print_bytes(out);
 }
 
 }  // namespace lamina::cli
