@@ -176,6 +176,9 @@ TEST_F(RunFile, SettingsWithoutAnEffectAreRefused) {
       {"checkpoint.keep_best=true", "data.validation=[\"v.txt\"]",
        "'checkpoint.keep_best' has no effect without 'data.validation_fraction' or "
        "'data.validation'\n  set data.validation_fraction or data.validation, or remove it"},
+      {"train.eval_weights=\"model\"", "data.validation_fraction=0.1",
+       "'train.eval_weights' has no effect without 'data.validation_fraction' or "
+       "'data.validation'"},
       {"train.sample_tokens=2", "train.sample_every_steps=5",
        "'train.sample_tokens' has no effect without 'train.sample_every_steps'"},
   };

@@ -92,7 +92,8 @@ const Fields<TrainSection>& train_fields() {
       field("eval_weights", &TrainSection::eval_weights,
             {.choices = {"model", "ema"},
              .doc = "Weights used for the validation loss: the trained weights, or their moving "
-                    "average."}),
+                    "average.",
+             .only_for = validation_data()}),
       field(
           "clip_norm", &TrainSection::clip_norm,
           {.min = 0,
