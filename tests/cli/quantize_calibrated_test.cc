@@ -212,7 +212,7 @@ TEST(TargetBits, ThatAreTooFewForAnyLayerSayHowManyAreEnough) {
   const JsonDocument json = JsonDocument::parse(few.out, "json");
   EXPECT_EQ(json.root().at("bits_per_value").as_double(), 4.5);
   EXPECT_EQ(json.root().at("matrices").size(), 1u);
-  EXPECT_EQ(json.root().at("matrices").at("int4").as_int64(), 12);
+  EXPECT_EQ(json.root().at("matrices").at("INT4_32").as_int64(), 12);
   const std::string before = "the smallest of these groups needs ";
   const std::size_t at = few.err.find(before);
   ASSERT_NE(at, few.err.npos) << few.err;

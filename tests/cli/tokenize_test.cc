@@ -114,7 +114,7 @@ TEST(Tokenize, AnIdBeyondTheVocabularyIsRefusedAtItsPlace) {
   const std::string ids = folder.write("ids.jsonl", "{\"ids\":[1]}\n{\"ids\":[1,260]}");
   const Finished read = tokenize({"--decode", "--jsonl", ids});
   EXPECT_EQ(read.code, 5);
-  EXPECT_THAT(read.err, HasSubstr("ids.jsonl: line 2:1: 'ids[1]' is 260, which is outside the "
+  EXPECT_THAT(read.err, HasSubstr("ids.jsonl:2: 'ids[1]' is 260, which is outside the "
                                   "vocabulary of 260; use 0 to 259\n"));
 }
 

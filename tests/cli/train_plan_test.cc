@@ -176,7 +176,7 @@ TEST(TrainPlan, ADryRunRefusesDataThatTheRunWouldRefuse) {
     EXPECT_THAT(error_of({"--set", "data.train=" + empty}),
                 HasSubstr("empty.txt: the file contains no text"));
     EXPECT_THAT(error_of({"--set", "data.train=" + few}),
-                HasSubstr("few.txt: the training text has 5 tokens in total; one row needs 33"));
+                HasSubstr("few.txt: the text has 5 tokens in total; one row needs 33"));
     EXPECT_THAT(error_of({"--set", "model.vocab_size=200"}),
                 HasSubstr("model.vocab_size: is 200; the tokenizer has 258 ids"));
   }

@@ -457,15 +457,15 @@ TEST(UpdateRules, KeysThatTheRuleDoesNotReadAreRefused) {
   EXPECT_USER_ERROR(load("momentum = 0.9"), 2,
                     "run.toml:5: 'optimizer.momentum' requires optimizer.name = \"muon\" or "
                     "\"sgd\", got \"adamw\"\n"
-                    "  remove it");
+                    "  set optimizer.name = \"muon\" or \"sgd\", or remove it");
   EXPECT_USER_ERROR(load("name = \"sgd\"\nbeta1 = 0.5"), 2,
                     "run.toml:6: 'optimizer.beta1' requires optimizer.name = \"adamw\", \"muon\" "
                     "or \"lion\", got \"sgd\"\n"
-                    "  remove it");
+                    "  set optimizer.name = \"adamw\", \"muon\" or \"lion\", or remove it");
   EXPECT_ERROR_SAYS(load("newton_schulz_steps = 8"), 2,
                     "'optimizer.newton_schulz_steps' requires optimizer.name = \"muon\", got "
                     "\"adamw\"\n"
-                    "  remove it");
+                    "  set optimizer.name = \"muon\", or remove it");
   EXPECT_ERROR_SAYS(load("name = \"sgd\"\nnewton_schulz_stable_steps = 2"), 2,
                     "'optimizer.newton_schulz_stable_steps' requires optimizer.name = \"muon\"");
   const std::string split = "groups = [{match = \"*\", split_rows = [2, 2]}]";

@@ -69,7 +69,7 @@ model::QuantiseMethod method_of(const Arguments& a, const Device& device, Status
   return out;
 }
 
-// "12 matrices in int4, 2 in int8: 4.633 bits per value"
+// "12 matrices in INT4_32, 2 in INT8_128: 4.633 bits per value"
 std::string formats_text(const model::QuantisedModel& made) {
   std::string out;
   for (const auto& [format, count] : made.num_matrices)
