@@ -257,7 +257,7 @@ TEST(PluginCheck, AFileThatIsNoPluginIsRefused) {
   const testing::TempDir folder;
   const std::string text = folder.write("text.lamina.so", "hello"),
                     empty = folder.write("a.so", "");
-  for (const std::string& file : {text, empty, folder.path() + "/none.lamina.so"}) {
+  for (const std::string& file : {text, empty}) {
     const Finished result = check(file, {});
     EXPECT_EQ(result.code, 8) << file;
     EXPECT_THAT(result.out, HasSubstr("FIL-1  FAIL"));
