@@ -152,9 +152,10 @@ TEST(GpuMemory, TrainingMustFitOnEachGpu) {
   EXPECT_EQ(run.code, 7) << run.err;
   EXPECT_THAT(run.err, HasSubstr("64.0 KiB of the memory of cuda:1 are free"));
   EXPECT_FALSE(std::filesystem::exists(folder / "out"));
-  const Finished plan = run_emulated({"train", run_file, "--dry-run", "--set",
-                                      "data.train=[\"" + folder.write("t.txt", "a b c") + "\"]"},
-                                     "cuda:0,1", environment);
+  const Finished plan =
+      run_emulated({"train", run_file, "--dry-run", "--set",
+                    "data.train=[\"" + folder.write("t.txt", std::string(100, 'a')) + "\"]"},
+                   "cuda:0,1", environment);
   EXPECT_EQ(plan.code, 0) << plan.err;
   EXPECT_THAT(plan.out, HasSubstr("of 64.0 KiB available"));
 }
