@@ -5,12 +5,10 @@
 #include "core/json.h"
 #include "core/utf8.h"
 #include "lamina/abi.h"
+#include "registry/letters.h"
 
 namespace lamina::registry {
 namespace {
-
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 class Parser {
  public:

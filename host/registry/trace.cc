@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "registry/block_build.h"
+#include "registry/letters.h"
 #include "registry/plugin_call.h"
 
 namespace lamina::registry {
@@ -26,9 +27,6 @@ std::uint64_t next_tag() {
   while (tag == 0) tag = ++last & kTagMask;
   return tag;
 }
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 // Returns whether `text` contains `number` as a separate number: 32 is none in "f32".
 bool mentions(const std::string& text, const std::string& number) {

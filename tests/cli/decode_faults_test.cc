@@ -267,7 +267,7 @@ TEST(ChatFaults, ToolsAndMessagesThatTheModelDoesNotReadAreSaid) {
   EXPECT_EQ(empty.code, 2);
   EXPECT_THAT(empty.err, HasSubstr("error: " + none +
                                    ": has no messages; expected at least one\n"
-                                   "  eg [{\"role\": \"user\", \"content\": \"hello\"}]\n"));
+                                   "  eg: [{\"role\": \"user\", \"content\": \"hello\"}]\n"));
   const std::string silent =
       folder.write("silent.json", R"([{"role": "user"}, {"role": "user", "content": "x"}])");
   const Finished without = decode(deaf, {"--messages", silent});

@@ -36,8 +36,9 @@ void convert(std::istream& in, const std::string& file,
 
 void convert_lines(const std::string& file,
                    const std::function<std::string(const JsonValue&)>& line_of) {
+  const bool is_stdin = file == "-";
   std::ifstream named;
-  if (file == "-") {
+  if (is_stdin) {
     check_stdin(ExitCode::data);
   } else {
     named.open(file, std::ios::binary);
@@ -45,12 +46,8 @@ void convert_lines(const std::string& file,
   }
   std::string out;
   try {
-    if (file == "-") {
-      convert(std::cin, "stdin", line_of, out);
-      check_stdin(ExitCode::data);
-    } else {
-      convert(named, file, line_of, out);
-    }
+    convert(is_stdin ? std::cin : named, is_stdin ? "stdin" : file, line_of, out);
+    if (is_stdin) check_stdin(ExitCode::data);
   } catch (const UserError&) {
     print_bytes(out);  // of the lines before
     throw;

@@ -35,17 +35,11 @@ constexpr const char* kHelp =
 
 void print_answer_stats(const ChatAnswer& answer) {
   const decode::Generated& g = answer.generated;
-  const double decode_seconds = g.total_seconds - g.prompt_seconds;
   const auto count = [](std::size_t n) { return thousands_text(static_cast<std::int64_t>(n)); };
-  log::info(
-      "read {} of {} tokens, first token in {}; wrote {}{}; {}",
-      count(answer.conversation_tokens - answer.kept_tokens), count(answer.conversation_tokens),
-      milliseconds_text(g.prompt_seconds), number_of(std::ssize(g.tokens), "token"),
-      g.tokens.size() > 1
-          ? fmt::format(" ({})",
-                        token_rate_text(static_cast<double>(g.tokens.size() - 1) / decode_seconds))
-          : "",
-      end_in_words(g.reason));
+  log::info("read {} of {} tokens, first token in {}; wrote {}{}; {}",
+            count(answer.conversation_tokens - answer.kept_tokens),
+            count(answer.conversation_tokens), milliseconds_text(g.prompt_seconds),
+            number_of(std::ssize(g.tokens), "token"), decode_rate_text(g), end_in_words(g.reason));
 }
 
 bool is_conversation(const std::string& path) {

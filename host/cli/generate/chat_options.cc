@@ -121,7 +121,7 @@ chat::Conversation given_messages(const std::string& file) {
   if (out.empty())
     throw UserError(ExitCode::usage, {file == "-" ? "stdin" : file,
                                       "has no messages; expected at least one",
-                                      {R"(eg [{"role": "user", "content": "hello"}])"}});
+                                      {R"(eg: [{"role": "user", "content": "hello"}])"}});
   for (std::size_t i = 0; i < out.size(); ++i)
     if (out.role(i) == "user" && !out.messages()[i].root().find("content"))
       log::warning("{}: message {} has the role user and no \"content\"; add it",

@@ -27,6 +27,13 @@ std::string_view end_in_words(decode::StopReason reason) {
   return "";
 }
 
+std::string decode_rate_text(const decode::Generated& generated) {
+  if (generated.tokens.size() < 2) return "";
+  const double seconds = generated.total_seconds - generated.prompt_seconds;
+  return fmt::format(" ({})",
+                     token_rate_text(static_cast<double>(generated.tokens.size() - 1) / seconds));
+}
+
 void print_stats(const decode::Generated& g, const Timings& t, const decode::Session& session,
                  const decode::SamplerOptions& sampler, const device::Device& device) {
   const std::string reason = device::why_cpu();
@@ -43,21 +50,15 @@ void print_stats(const decode::Generated& g, const Timings& t, const decode::Ses
         "uploaded {} of weights in {:.0f} ms beside other work, which waited {:.0f} ms for it",
         bytes_text(times.bytes), 1e3 * times.seconds, 1e3 * times.waited_seconds);
   }
-  double decode_seconds = g.total_seconds - g.prompt_seconds;
-  std::size_t decoded =
-      g.tokens.empty() ? 0 : g.tokens.size() - 1;  // the first comes from the prompt
   log::info("loaded in {}; prompt {} in {} ({}); first token {} after the start",
             milliseconds_text(t.load_seconds),
             number_of(static_cast<std::int64_t>(t.prompt_tokens), "token"),
             milliseconds_text(g.prompt_seconds),
             token_rate_text(static_cast<double>(t.prompt_tokens) / g.prompt_seconds),
             milliseconds_text(t.start_seconds + g.prompt_seconds));
-  log::info(
-      "wrote {} in {}{}; {}; state {}, seed {}", number_of(std::ssize(g.tokens), "token"),
-      milliseconds_text(g.total_seconds),
-      decoded ? fmt::format(" ({})", token_rate_text(static_cast<double>(decoded) / decode_seconds))
-              : "",
-      end_in_words(g.reason), bytes_text(static_cast<double>(session.state_bytes())), sampler.seed);
+  log::info("wrote {} in {}{}; {}; state {}, seed {}", number_of(std::ssize(g.tokens), "token"),
+            milliseconds_text(g.total_seconds), decode_rate_text(g), end_in_words(g.reason),
+            bytes_text(static_cast<double>(session.state_bytes())), sampler.seed);
 }
 
 void print_json(const decode::Generated& g, const Timings& t, const decode::SamplerOptions& sampler,

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "chat/reasoning.h"
@@ -19,6 +20,10 @@ struct Timings {
 
 // "stopped by an end token", "interrupted"
 std::string_view end_in_words(decode::StopReason reason);
+
+// " (7.41 tok/s)": the rate of the tokens after the first, which comes from the prompt; "" without
+// such tokens.
+std::string decode_rate_text(const decode::Generated& generated);
 
 // Writes a summary for people to stderr.
 void print_stats(const decode::Generated& g, const Timings& t, const decode::Session& session,
