@@ -46,9 +46,9 @@ void print_stats(const decode::Generated& g, const Timings& t, const decode::Ses
   }
   if (auto* queue = dynamic_cast<PendingUploads*>(&device.backend().context().queue())) {
     const PendingUploads::Times times = queue->times();
-    log::info(
-        "uploaded {} of weights in {:.0f} ms beside other work, which waited {:.0f} ms for it",
-        bytes_text(times.bytes), 1e3 * times.seconds, 1e3 * times.waited_seconds);
+    log::info("uploaded {} of weights in {} beside other work, which waited {} for it",
+              bytes_text(times.bytes), milliseconds_text(times.seconds),
+              milliseconds_text(times.waited_seconds));
   }
   log::info("loaded in {}; prompt {} in {} ({}); first token {} after the start",
             milliseconds_text(t.load_seconds),
