@@ -76,8 +76,8 @@ class CudaBackwardUpdates : public ::testing::TestWithParam<std::size_t> {
 };
 
 TEST_P(CudaBackwardUpdates, GiveTheBitsOfUpdatesAfterIt) {
-  const BackwardSteps within = backward_steps(model_, within_, emulated_gpu(), 4),
-                      after = backward_steps(model_, after_, emulated_gpu(), 4);
+  const BackwardSteps within = backward_steps(model_, within_, test_gpu(), 4),
+                      after = backward_steps(model_, after_, test_gpu(), 4);
   EXPECT_EQ(within.norms, after.norms);
   EXPECT_EQ(within.masters, after.masters);
   EXPECT_EQ(backward_steps(model_, within_, plain_gpu(), 4).masters, after.masters);
@@ -89,6 +89,14 @@ TEST_P(CudaBackwardUpdates, AreReplayedWithTheStep) {
   EXPECT_EQ(steps.last.captures, 0);
   EXPECT_EQ(steps.last.allocations, 0);
   EXPECT_LT(steps.last.launches, 10);
+}
+
+// The recorded step has more copies than a queue may have unfinished, and each step adds some.
+TEST(OffloadedBackwardUpdates, GoOnForManySteps) {
+  const decoder::Model model = open_model(test_model("llama2_deep").path);
+  const BackwardSteps steps =
+      backward_steps(model, {.offload = true, .in_backward = true}, test_gpu(), 50);
+  EXPECT_EQ(steps.norms.size(), 50u);
 }
 
 // Each round has a few launches for the checks of its gradients, and one update of all its tensors.

@@ -195,11 +195,7 @@ TEST(CudaGraphs, WithoutMemoryForAGraphRunsArePlain) {
 // Begins a capture; ends it with the object.
 struct Capturing {
   Capturing() { queue().begin_recording(); }
-  ~Capturing() {
-    cuda::GraphHandle graph = nullptr;
-    if (api().end_capture(queue().stream(), &graph) == DriverResult::success)
-      api().destroy_graph(graph);
-  }
+  ~Capturing() { queue().end_recording(nullptr); }
   DriverResult end() {
     cuda::GraphHandle graph = nullptr;
     const DriverResult result = api().end_capture(queue().stream(), &graph);
@@ -212,9 +208,13 @@ TEST(CudaGraphs, CallsThatWaitOrAllocateEndACapture) {
   const OnGpu values(counted(32));
   cuda::DevicePointer address = 0;
   void* host = nullptr;
-  const std::function<DriverResult()> calls[] = {
-      [&] { return api().allocate(&address, 8); }, [&] { return api().allocate_host(&host, 8, 0); },
-      [&] { return api().free(values.address().value); }};
+  cuda::EventHandle earlier = nullptr;
+  ASSERT_EQ(api().make_event(&earlier, cuda::kEventDefault), DriverResult::success);
+  ASSERT_EQ(api().record_event(earlier, queue().stream()), DriverResult::success);
+  const std::function<DriverResult()> calls[] = {[&] { return api().allocate(&address, 8); },
+                                                 [&] { return api().allocate_host(&host, 8, 0); },
+                                                 [&] { return api().free(values.address().value); },
+                                                 [&] { return api().query_event(earlier); }};
   for (const auto& call : calls) {
     Capturing capturing;
     EXPECT_EQ(call(), DriverResult::capture_unsupported);
@@ -223,6 +223,7 @@ TEST(CudaGraphs, CallsThatWaitOrAllocateEndACapture) {
     EXPECT_EQ(capturing.end(), DriverResult::capture_invalidated);
   }
   EXPECT_EQ(values.read(), counted(32));
+  api().destroy_event(earlier);
 }
 
 TEST(CudaGraphs, TheHostCannotWaitForAnEventOfACapture) {
@@ -230,6 +231,26 @@ TEST(CudaGraphs, TheHostCannotWaitForAnEventOfACapture) {
   const auto event = queue().record();
   EXPECT_ERROR_SAYS(event->wait(), ExitCode::memory, "CUDA_ERROR_CAPTURED_EVENT");
   EXPECT_EQ(capturing.end(), DriverResult::capture_invalidated);
+}
+
+// Copies of another queue, such as copies of offloaded values, may be in a recorded run, and later
+// ones wait for early ones if there are many.
+TEST(CudaGraphs, CopiesOfAQueueThatJoinsAreNoWorkToWaitFor) {
+  constexpr int kManyCopies = 600;  // more than a queue has unfinished
+  const OnGpu from(counted(32)), to(std::vector<float>(32));
+  const auto copies = emulated_gpu().context().make_queue();
+  const auto copy_many = [&] {
+    for (int i = 0; i < kManyCopies; ++i) copies->copy(to.tensor(), from.tensor());
+  };
+  copy_many();
+  queue().begin_recording();
+  copies->wait(queue().record());
+  copy_many();
+  queue().wait(copies->record());
+  EXPECT_NE(queue().end_recording(nullptr), nullptr);
+  copy_many();
+  copies->finish();
+  EXPECT_EQ(to.read(), counted(32));
 }
 
 TEST(CudaGraphs, ACaptureIsEndedByItsThreadOnItsStream) {

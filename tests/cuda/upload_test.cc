@@ -362,9 +362,8 @@ TEST(CudaUploadProgram, ShowsSizeAndTimeOfTheUpload) {
                                     (golden_dir() / "hf" / "mistral_window").string(), "--ids",
                                     "1,2", "-n", "2", "--device", "cuda", "--stats"});
   EXPECT_EQ(run.code, 0) << run.err;
-  EXPECT_THAT(run.err,
-              ::testing::ContainsRegex("uploaded [0-9.]+ .iB of weights in [0-9.,]+ [mu]s "
-                                       "beside other work, which waited [0-9.,]+ [mu]s"));
+  EXPECT_THAT(run.err, ::testing::ContainsRegex("uploaded [0-9.]+ .iB of weights in [0-9.,]+ [mu]s "
+                                                "beside other work, which waited [0-9.,]+ [mu]s"));
 }
 
 // The last matrix of a model is not a number.

@@ -21,6 +21,14 @@ void GpuProgress::add(const std::shared_ptr<QueueProgress>& queue) {
   const std::lock_guard lock(mutex_);
   std::erase_if(queues_, [](const auto& known) { return known.expired(); });
   queues_.push_back(queue);
+  queue->set_capturing(num_captures_ > 0);
+}
+
+void GpuProgress::set_capturing(bool capturing) {
+  const std::lock_guard lock(mutex_);
+  num_captures_ += capturing ? 1 : -1;
+  for (const auto& known : queues_)
+    if (const auto queue = known.lock()) queue->set_capturing(num_captures_ > 0);
 }
 
 std::vector<std::shared_ptr<QueueProgress>> GpuProgress::queues() {

@@ -23,6 +23,10 @@ class GpuProgress {
   explicit GpuProgress(CudaContext& context) : context_(context) {}
 
   void add(const std::shared_ptr<QueueProgress>& queue);
+  // A queue begins or ends to capture work. Other queues, such as queues of copies, may join the
+  // capture, so no queue notes work meanwhile: an event that is recorded in a capture must not be
+  // waited for, and a thread that captures must not wait.
+  void set_capturing(bool capturing);
   // Returns when the event has been reached. Throws DeviceError (exit 7) if the driver reports an
   // error, or if no queue makes progress for CudaContext::patience().
   void wait(EventHandle event);
@@ -36,6 +40,7 @@ class GpuProgress {
   CudaContext& context_;
   std::mutex mutex_;
   std::vector<std::weak_ptr<QueueProgress>> queues_;
+  int num_captures_ = 0;  // that have not ended
 };
 
 // Shared by a queue and its events, which may live longer. [any thread]
@@ -51,7 +56,7 @@ class QueueProgress {
   void add(const std::string& name) { add(&name); }
   // Notes a copy or a fill likewise.
   void add_copy() { add(nullptr); }
-  // Work is captured from here on, and does not run; no events are recorded meanwhile.
+  // Notes no work and records no events from here on, or again. See GpuProgress::set_capturing().
   void set_capturing(bool capturing) {
     const std::lock_guard lock(mutex_);
     capturing_ = capturing;

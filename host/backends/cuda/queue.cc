@@ -149,9 +149,10 @@ void CudaQueue::finish() { progress_->finish(); }
 void CudaQueue::begin_recording() {
   before_any_use();
   context_.enter();
-  progress_->set_capturing(true);
-  check(context_.api(), context_.api().begin_capture(stream_, CaptureMode::thread_local_),
-        "capturing work");
+  context_.progress().set_capturing(true);
+  const DriverResult begun = context_.api().begin_capture(stream_, CaptureMode::thread_local_);
+  if (begun != DriverResult::success) context_.progress().set_capturing(false);
+  check(context_.api(), begun, "capturing work");
   CudaContext::set_capturing(true);
   is_recording_ = true;
 }
@@ -161,7 +162,7 @@ std::unique_ptr<RecordedWork> CudaQueue::end_recording(std::unique_ptr<RecordedW
   context_.enter();
   is_recording_ = false;
   CudaContext::set_capturing(false);
-  progress_->set_capturing(false);
+  context_.progress().set_capturing(false);
   GraphHandle captured = nullptr;
   if (api.end_capture(stream_, &captured) != DriverResult::success || !captured) return nullptr;
   const std::unique_ptr<DriverGraph, DriverResult (*)(GraphHandle)> graph(captured,

@@ -106,6 +106,8 @@ DriverResult query_event(EventHandle event) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
   if (!is_event(event)) return DriverResult::invalid_handle;
   if (event->place.capture) return refuse_event(*event);
+  if (const DriverResult result = refuse_in_capture(); result != DriverResult::success)
+    return result;
   if (!event->waited) ++counts().waits;
   event->waited = true;
   if (event->mark && !emulated::Worker::instance().is_reached(*event->mark))
