@@ -95,7 +95,7 @@ TEST_P(CudaBackwardUpdates, AreReplayedWithTheStep) {
 TEST(OffloadedBackwardUpdates, GoOnForManySteps) {
   const decoder::Model model = open_model(test_model("llama2_deep").path);
   const BackwardSteps steps =
-      backward_steps(model, {.offload = true, .in_backward = true}, test_gpu(), 50);
+      backward_steps(model, {.in_backward = true, .offload = true}, test_gpu(), 50);
   EXPECT_EQ(steps.norms.size(), 50u);
 }
 
