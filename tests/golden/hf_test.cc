@@ -1,4 +1,5 @@
 // Models, compared with Hugging Face: every folder of hf with golden.safetensors.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 
 #include "backends/cpu/backend.h"
 #include "inspect/verify/verify.h"
@@ -121,9 +123,8 @@ TEST(Verify, CountsTokensWithAnotherChoiceOfExperts) {
   EXPECT_EQ(found, 1);
 }
 
-TEST(Verify, NamesTheFirstLayerThatDeparts) {
-  // The second layer's norm weights are zero: layer 0 agrees, layer 1 does not.
-  TempDir folder;
+// A copy of llama3_gqa in which all bytes of a weight have one value.
+void change_weight(const fs::path& folder, std::string_view weight, std::byte value) {
   fs::path from = kOwnCases / "llama3_gqa";
   for (const char* name : {"config.json", "golden.json", "golden.safetensors"})
     fs::create_symlink(fs::absolute(from / name), folder / name);
@@ -131,16 +132,37 @@ TEST(Verify, NamesTheFirstLayerThatDeparts) {
   std::vector<io::TensorSpec> specs;
   for (std::string_view name : files.names())
     specs.push_back({std::string(name), files.tensor(name).dtype, files.tensor(name).shape});
-  std::vector<std::byte> zeros;
-  io::write_weight_files(folder.path(), specs, [&](const io::TensorSpec& spec) {
+  std::vector<std::byte> changed;
+  io::write_weight_files(folder.string(), specs, [&](const io::TensorSpec& spec) {
     std::span<const std::byte> bytes = files.tensor(spec.name).bytes;
-    if (spec.name != "model.layers.1.input_layernorm.weight") return bytes;
-    zeros.assign(bytes.size(), std::byte{0});
-    return std::span<const std::byte>(zeros);
+    if (spec.name != weight) return bytes;
+    changed.assign(bytes.size(), value);
+    return std::span<const std::byte>(changed);
   });
+}
+
+TEST(Verify, NamesTheFirstLayerThatDeparts) {
+  // The second layer's norm weights are zero: layer 0 agrees, layer 1 does not.
+  TempDir folder;
+  change_weight(folder.path(), "model.layers.1.input_layernorm.weight", std::byte{0});
   inspect::VerifyReport report = verify(folder.path());
   EXPECT_FALSE(report.passed());
   EXPECT_EQ(report.first_departure, "layer 1");
+}
+
+TEST(Verify, FailsTheRowsThatAreNotFiniteAndNamesTheirOrigin) {
+  TempDir folder;
+  change_weight(folder.path(), "model.layers.1.input_layernorm.weight", std::byte{0xff});  // NaN
+  const inspect::VerifyReport report = verify(folder.path());
+  EXPECT_EQ(report.first_departure, "layer 1");
+  std::map<std::string, inspect::VerifyRow> rows;
+  for (const inspect::VerifyRow& row : report.rows) rows.emplace(row.quantity, row);
+  EXPECT_TRUE(rows.at("hidden.0").passed());
+  EXPECT_FALSE(rows.at("logits").passed());
+  EXPECT_FALSE(rows.at("loss").passed());
+  EXPECT_THAT(rows.at("loss").note,
+              ::testing::StartsWith("the first value that is not finite comes from "));
+  EXPECT_FALSE(rows.at("grad_sample.model.layers.0.mlp.down_proj.weight").passed());
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "decode/session.h"
@@ -34,6 +35,9 @@ class Verifier {
   void images();
   void image_gradients(const program::Rows& rows, const ImageInputs& images);
   void gradients(const decoder::Model& model, const std::string& prefix, const program::Rows& rows);
+  // The result of a step, and why it is not finite; "" if it is.
+  static std::pair<train::StepResult, std::string> gradients_of(
+      train::TrainStep& step, std::span<const program::Microbatch> batches, std::int64_t number);
   void with_aux();
   void alone();
   void prediction();

@@ -161,11 +161,14 @@ StepResult Loop::gradients(std::span<const program::Microbatch> microbatches) {
     return replicas_ ? replicas_->gradients(microbatches, progress_.step)
                      : step_.gradients(microbatches, progress_.step);
   } catch (NumericalError& error) {
-    const std::string path = write_bad_step(error.result, &error);
-    if (path.empty()) throw;
     ErrorText text = error.text();
-    text.notes.push_back(fmt::format("`lamina report {}` shows the rows that were read, from {}",
-                                     options_.out, path));
+    text.notes.emplace_back(options_.train.dtype == DType::f32
+                                ? "try a lower optimizer.lr, or a longer schedule.warmup_steps"
+                                : "try a lower optimizer.lr, a longer schedule.warmup_steps, or "
+                                  "train.dtype = \"float32\"");
+    if (const std::string path = write_bad_step(error.result, &error); !path.empty())
+      text.notes.push_back(fmt::format("`lamina report {}` shows the rows that were read, from {}",
+                                       options_.out, path));
     throw NumericalError(error.code(), std::move(text));
   }
 }

@@ -280,10 +280,6 @@ void TrainStep::fail(std::span<const program::Microbatch> microbatches, std::int
                                      num_updated))};
   if (!weight.empty()) text.notes.push_back("before this step the weight " + weight);
   if (origin) text.notes.push_back("the first such value comes from " + origin->text());
-  text.notes.emplace_back(options_.shape.dtype == DType::f32
-                              ? "try a lower optimizer.lr, or a longer schedule.warmup_steps"
-                              : "try a lower optimizer.lr, a longer schedule.warmup_steps, or "
-                                "train.dtype = \"float32\"");
   NumericalError error(ExitCode::numerical, std::move(text));
   error.result = result;
   error.origin = std::move(origin);
