@@ -1,6 +1,7 @@
 // Cases of gated_delta_rule, its gradient and its decode form; chunks, single tokens and calls of
 // every size give equal results.
 #include <algorithm>
+#include <cmath>
 
 #include "ops/op.h"
 #include "ops/registry.h"
@@ -194,6 +195,47 @@ TEST(GatedDeltaRuleCalls, OfAnySizeEqualOneCall) {
   expect_calls_equal_one_go({64});
   expect_calls_equal_one_go({65, 3});
   expect_calls_equal_one_go({100, 1, 5});
+}
+
+// The largest difference of the gradients of g in float32 and in double, over the largest gradient.
+double error_of_decays(double low, double high) {
+  const Shape keys{1, 100, 1, 16}, values{1, 100, 2, 20}, numbers{1, 100, 2};
+  std::mt19937 random(5);
+  const std::vector<Array> single = {random_array({DType::f32, keys, {}}, random),
+                                     random_array({DType::f32, keys, {}}, random),
+                                     random_array({DType::f32, values, {}}, random),
+                                     random_array({DType::f32, numbers, {}}, random, low, high),
+                                     random_array({DType::f32, numbers, {}}, random, 0.1, 1),
+                                     random_array({DType::f32, values, {}}, random)};
+  const auto gradients = [](const std::vector<Array>& inputs) {
+    Graph g;
+    std::vector<Tensor> in;
+    for (const Array& a : inputs) in.push_back(g.add_input("in", a.type));
+    in.insert(in.end() - 1, Tensor());  // segments
+    g.add_output("dg", ops::call_all("gated_delta_rule_grad", in,
+                                     std::vector<std::pair<std::string_view, AttrValue>>{
+                                         {"normalize", std::int64_t{1}}})[3]);
+    return run(g, inputs)[0];
+  };
+  std::vector<Array> wide;
+  for (const Array& a : single) {
+    wide.push_back(zeros({DType::f64, a.type.shape, {}}));
+    for (std::int64_t i = 0; i < a.type.num_elements(); ++i) set(wide.back(), i, get(a, i));
+  }
+  const Array got = gradients(single), want = gradients(wide);
+  double error = 0, largest = 0;
+  for (std::int64_t i = 0; i < want.type.num_elements(); ++i) {
+    error = std::max(error, std::abs(get(got, i) - get(want, i)));
+    largest = std::max(largest, std::abs(get(want, i)));
+  }
+  return error / largest;
+}
+
+// Parts without a decay are far larger than the gradients of strong decays, and must not be among
+// their terms.
+TEST(GatedDeltaRuleGrad, OfStrongDecaysIsAsExactAsOfWeakOnes) {
+  EXPECT_LT(error_of_decays(-0.7, -0.01), 3e-6);
+  EXPECT_LT(error_of_decays(-9, -7), 3e-6);
 }
 
 TEST(GatedDeltaRule, RefusesHeadsThatDoNotDivide) {

@@ -110,11 +110,12 @@ class DeltaGradient {
     through_triangles(chunk);
     through_keys(chunk, state, dstate);
     through_state(chunk, state, dstate);
-    float sum = 0;
+    // In double, because large parts of the sums of tokens cancel.
+    double sum = 0;
     for (std::int64_t i = size; i-- > 0;) {
       const std::int64_t at = (b_ * p_.tokens + chunk.t + i) * p_.heads + n;
-      sum += dsums_[i];
-      set_number(p_.dg.data, p_.dg.dtype, at, sum);
+      sum += static_cast<double>(dsums_[i]);
+      set_number(p_.dg.data, p_.dg.dtype, at, static_cast<float>(sum));
       set_number(p_.dbeta.data, p_.dbeta.dtype, at, dbeta_[i]);
     }
   }
@@ -159,10 +160,12 @@ class DeltaGradient {
       for (std::int64_t j = 0; j < padded; j += kLanes) {
         const std::int64_t at = i * kC + j;
         const Int below = splat<Int>(static_cast<std::int32_t>(i - j));
-        const Float between = load(between_ + at), dm = load(dm_ + at);
+        const Float between = load(between_ + at), dm = load(dm_ + at), none = splat(0.0f);
         // dL = -dR U^T and l = -L: both signs cancel in dL L.
-        const Float dl = select(lane_numbers() < below, load(dl_ + at), splat(0.0f));
-        const Float flow = fma(dl, load(head_.l + at), dm * load(head_.m + at));
+        const Float dl = select(lane_numbers() < below, load(dl_ + at), none);
+        // A token's own product has no decay. It would come and go in dsums_[i], but not exactly.
+        const Float flow = select(lane_numbers() < below,
+                                  fma(dl, load(head_.l + at), dm * load(head_.m + at)), none);
         from_others = from_others + flow;
         known = fma(dl * between, load(keys_.kk + at), known);
         store(dsums_ + j, load(dsums_ + j) - flow);
@@ -190,8 +193,9 @@ class DeltaGradient {
     multiply(outer, {head_.u, values}, dstate_across_, row_, keys, Store::scaled);
     for (std::int64_t i = 0; i < size; ++i) {
       const std::int64_t at = i * keys;
-      const float flow = head_.rest[i] * dot(keys_.k + at, row_ + at, keys);
       add_times(row_ + at, head_.rest[i], keys, dk_ + at);
+      if (i + 1 == size) break;  // nothing decays after the last token
+      const float flow = head_.rest[i] * dot(keys_.k + at, row_ + at, keys);
       dsums_[i] -= flow;
       dsums_[size - 1] += flow;
     }
