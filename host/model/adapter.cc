@@ -10,6 +10,7 @@
 #include "core/log.h"
 #include "core/suggest.h"
 #include "io/weight_files.h"
+#include "model/adapter_matrices.h"
 #include "publishers/formats.h"
 #include "weights/match/tensor_map.h"
 #include "weights/publish/peft_names.h"
@@ -19,72 +20,22 @@ namespace {
 
 using weights::kAllLinear;
 
-// A matrix of the layers, by our name and by its module.
-struct Candidate {
-  std::uint32_t block;
-  std::string name;       // "attention.wq.weight"
-  std::string ours;       // "attention.wq"
-  std::string module;     // "model.layers.{L}.self_attn.q_proj"
-  std::string published;  // the tensor in the family's map
-  bool alone;             // it is a whole tensor, or the whole tensor of an expert
-  bool is_stack;          // it contains the matrices of all experts
-};
-
 std::string last_part(const std::string& name) { return name.substr(name.rfind('.') + 1); }
-
-std::vector<Candidate> candidates_of(const decoder::Model& base) {
-  std::vector<Candidate> out;
-  for (const decoder::Parameter& p : base.parameters().all()) {
-    const bool in_layer = p.block != 0 && p.layer >= 0 && p.layer < base.config().num_layers();
-    if (!in_layer || p.desc.role != registry::Role::weight || p.desc.shape.ndim() < 2 ||
-        p.desc.shape.ndim() > 3)
-      continue;
-    if (std::ranges::any_of(
-            out, [&](const Candidate& c) { return c.block == p.block && c.name == p.desc.name; }))
-      continue;
-    const bool is_stack = p.desc.shape.ndim() == 3;
-    Candidate c{.block = p.block,
-                .name = p.desc.name,
-                .ours = decoder::module_name(p.desc.name),
-                .module = {},
-                .published = p.desc.name,
-                .alone = !is_stack,
-                .is_stack = is_stack};
-    for (const registry::TensorRow& row : base.family().tensor_rows()) {
-      if (row.ignore || row.block != p.block || row.param != p.desc.name) continue;
-      c.published = row.published;
-      c.module = decoder::module_name(row.published);
-      c.alone = (!is_stack || row.published.find("{E}") != std::string::npos) &&
-                (row.transforms.empty() ||
-                 (row.transforms.size() == 1 &&
-                  row.transforms[0].kind == registry::Transform::Kind::transpose));
-      break;
-    }
-    out.push_back(std::move(c));
-  }
-  return out;
-}
 
 // Returns adapters of the rows of a matrix that files store fused under the name `target`
 // ("qkv_proj").
 std::vector<decoder::AdapterTarget> parts_called(const decoder::Model& base,
-                                                 const std::vector<Candidate>& candidates,
+                                                 const std::vector<AdapterMatrix>& matrices,
                                                  const std::string& target) {
   const weights::TensorMap map = weights::published_tensors(base, weights::Layout::fused);
   std::vector<decoder::AdapterTarget> out;
   for (const weights::PublishedTensor& tensor : map.tensors()) {
     if (!weights::is_called(decoder::module_name(tensor.name), target)) continue;
-    std::vector<weights::Piece> pieces;
-    for (const int piece : tensor.pieces)
-      pieces.push_back(map.pieces()[static_cast<std::size_t>(piece)]);
-    std::ranges::sort(pieces, {}, [](const weights::Piece& p) { return p.view.offset; });
+    const std::vector<weights::Piece> pieces = pieces_in_order(map, tensor);
     const auto& first = base.parameters()[pieces.front().parameter];
     for (const weights::Piece& piece : pieces) {
       const decoder::Parameter& p = base.parameters()[piece.parameter];
-      const auto known = std::ranges::find_if(candidates, [&](const Candidate& c) {
-        return c.block == p.block && c.name == p.desc.name && c.alone;
-      });
-      if (pieces.size() < 2 || known == candidates.end()) continue;
+      if (pieces.size() < 2 || !find_matrix(matrices, p)) continue;
       out.push_back({p.block, p.desc.name, first.desc.name});
     }
   }
@@ -95,7 +46,7 @@ std::vector<decoder::AdapterTarget> parts_called(const decoder::Model& base,
 
 decoder::Adapter adapter_of(const decoder::Model& base, const weights::PeftConfig& config,
                             const std::string& where) {
-  const std::vector<Candidate> candidates = candidates_of(base);
+  const std::vector<AdapterMatrix> matrices = adapter_matrices(base);
   decoder::Adapter out{
       .rank = config.rank, .scale = config.scale(), .dropout = config.dropout, .dora = config.dora};
   const auto add = [&](const decoder::AdapterTarget& target) {
@@ -109,12 +60,18 @@ decoder::Adapter adapter_of(const decoder::Model& base, const weights::PeftConfi
                                    target.name),
                        {"give either the whole or its parts"}});
   };
-  const auto refuse = [&](const std::string& target, const Candidate& c) {
+  const auto refuse = [&](const std::string& target, const AdapterMatrix& m) {
+    const std::string what =
+        fmt::format("'{}' is '{}', a part of '{}'", target, m.name, m.published);
+    if (m.fits)
+      throw UserError(
+          ExitCode::usage,
+          {where, what, {fmt::format("name the whole module: '{}'", last_part(m.module))}});
     throw UserError(ExitCode::usage,
                     {where,
-                     fmt::format("'{}' is '{}', a part of '{}'", target, c.name, c.published),
-                     {"adapters are supported for matrices that are published whole, and for "
-                      "experts that are published one by one"}});
+                     what,
+                     {"adapters are supported for modules of linear layers, for all outputs of a "
+                      "module, and for experts that are published one by one"}});
   };
   if (config.target_modules.empty())
     throw UserError(
@@ -124,33 +81,33 @@ decoder::Adapter adapter_of(const decoder::Model& base, const weights::PeftConfi
          {fmt::format("name matrices, eg [\"q_proj\", \"v_proj\"], or give \"{}\"", kAllLinear)}});
   for (const std::string& target : config.target_modules) {
     bool any = false;
-    const Candidate* stack = nullptr;  // experts in one tensor, which are not modules
-    out.all = out.all || target == kAllLinear;
-    for (const Candidate& c : candidates) {
-      const bool all = target == kAllLinear;
-      if (!all && !weights::is_called(c.module, target) && !weights::is_called(c.ours, target))
-        continue;
-      if (!c.alone && all) continue;
-      if (c.is_stack && !c.alone) {
-        stack = &c;
+    const AdapterMatrix* stack = nullptr;  // experts in one tensor, which are not modules
+    const bool all = target == kAllLinear;
+    out.all = out.all || all;
+    for (const AdapterMatrix& m : matrices) {
+      const bool is_module = weights::is_called(m.module, target);
+      if (!all && !is_module && !weights::is_called(m.ours, target)) continue;
+      if (!m.fits && all) continue;
+      if (m.is_stack && !m.fits) {
+        stack = &m;
         continue;
       }
-      if (!c.alone) refuse(target, c);
-      add({c.block, c.name});
+      if (!m.fits || (m.is_part && !all && !is_module)) refuse(target, m);
+      add(m.target());
       any = true;
     }
     if (any) continue;
     if (stack) refuse(target, *stack);
-    for (const decoder::AdapterTarget& part : parts_called(base, candidates, target)) {
+    for (const decoder::AdapterTarget& part : parts_called(base, matrices, target)) {
       add(part);
       any = true;
     }
     if (any) continue;
     std::vector<std::string> names;
-    for (const Candidate& c : candidates)
-      if (c.alone) {
-        names.push_back(last_part(c.module));
-        names.push_back(c.ours);
+    for (const AdapterMatrix& m : matrices)
+      if (m.fits) {
+        names.push_back(last_part(m.module));
+        if (!m.is_part) names.push_back(m.ours);
       }
     std::vector<std::string> notes;
     if (const std::string near = nearest_name(target, names); !near.empty())
@@ -191,11 +148,7 @@ class ModuleTable {
   // Returns its pieces in the order in the file.
   std::vector<weights::Piece> pieces_of(const std::string& module) const {
     const Place& place = places_.at(module);
-    std::vector<weights::Piece> out;
-    for (const int piece : place.tensor->pieces)
-      out.push_back(maps_[place.map].pieces()[static_cast<std::size_t>(piece)]);
-    std::ranges::sort(out, {}, [](const weights::Piece& p) { return p.view.offset; });
-    return out;
+    return pieces_in_order(maps_[place.map], *place.tensor);
   }
   // The map of files without fused tensors.
   const weights::TensorMap& published() const { return maps_.front(); }
@@ -220,7 +173,7 @@ class SavedAdapter {
         path_(fmt::format("{}/{}.safetensors", directory, publishers::kAdapterStem)),
         config_(weights::read_peft_config(directory)),
         targets_(config_, config_path_),
-        candidates_(candidates_of(base)),
+        matrices_(adapter_matrices(base)),
         table_(base) {}
 
   decoder::Adapter read() {
@@ -263,7 +216,7 @@ class SavedAdapter {
     const std::string& first = base_.parameters()[pieces.front().parameter].desc.name;
     for (const weights::Piece& piece : pieces) {
       const decoder::Parameter& p = base_.parameters()[piece.parameter];
-      if (!find(p))
+      if (!find_matrix(matrices_, p))
         refuse(path_, fmt::format("has an adapter of '{}'; lamina supports adapters of whole "
                                   "matrices of the layers",
                                   module));
@@ -292,13 +245,6 @@ class SavedAdapter {
                fmt::format("tensor '{}' is missing; other tensors of this matrix exist", name),
                "copy the adapter again: a part of it is missing");
     }
-  }
-
-  const Candidate* find(const decoder::Parameter& p) const {
-    const auto found = std::ranges::find_if(candidates_, [&](const Candidate& c) {
-      return c.alone && c.block == p.block && c.name == p.desc.name;
-    });
-    return found == candidates_.end() ? nullptr : &*found;
   }
 
   // A multimodal model may contain encoders, which are not computed here.
@@ -345,7 +291,7 @@ class SavedAdapter {
       const weights::Piece& piece =
           table_.published().pieces()[static_cast<std::size_t>(tensor.pieces.front())];
       const decoder::Parameter& p = base_.parameters()[piece.parameter];
-      const Candidate* matrix = find(p);
+      const AdapterMatrix* matrix = find_matrix(matrices_, p);
       const std::string module = prefix_ + decoder::module_name(tensor.name);
       if (!matrix || matrix->is_stack || out_.find(p.block, p.desc.name) ||
           p.layer >= base_.config().num_layers() || !targets_.contains(module))
@@ -361,7 +307,7 @@ class SavedAdapter {
   std::string directory_, config_path_, path_;
   weights::PeftConfig config_;
   weights::TargetModules targets_;
-  std::vector<Candidate> candidates_;
+  std::vector<AdapterMatrix> matrices_;
   ModuleTable table_;
   decoder::Adapter out_;
   std::vector<std::string> inside_;   // matrices of the model that have an adapter

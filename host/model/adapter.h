@@ -10,7 +10,7 @@ namespace lamina::model {
 
 // Returns the adapter for `base`, which has none. `where` names the configuration in messages.
 // Errors (exit 2): a target that matches no matrix of the layers, with the nearest name; one that
-// is published as a part of another tensor, which PEFT cannot express.
+// is a part of a module, for which PEFT has no name.
 decoder::Adapter adapter_of(const decoder::Model& base, const weights::PeftConfig& config,
                             const std::string& where);
 // Returns the adapter in `directory`, for the matrices of its tensors. Errors: as

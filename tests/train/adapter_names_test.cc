@@ -146,6 +146,8 @@ TEST(AdapterNames, AllLinearIsListed) {
   EXPECT_EQ(Written("llama3_gqa", "\"all-linear\"").target_list(),
             (std::vector<std::string>{"down_proj", "gate_proj", "k_proj", "o_proj", "q_proj",
                                       "up_proj", "v_proj"}));
+  EXPECT_EQ(Written("phi3_partial", "\"all-linear\"").target_list(),
+            (std::vector<std::string>{"down_proj", "gate_up_proj", "o_proj", "qkv_proj"}));
 }
 
 TEST(AdapterNames, AreLongerWhereTheirEndsMeanOtherModulesToo) {

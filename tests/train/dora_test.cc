@@ -60,6 +60,7 @@ TEST(Dora, MagnitudesBeginAsTheLengthsOfRows) {
 TEST(Dora, MergedComputesTheSameWithinRounding) {
   for (const auto& [golden, targets] :
        {std::pair{"llama3_gqa", "[\"all-linear\"]"}, std::pair{"qwen2_tied", "[\"all-linear\"]"},
+        std::pair{"phi3_partial", "[\"all-linear\"]"},
         std::pair{"gpt2_prefixed", "[\"c_attn\", \"c_fc\"]"}}) {
     if (!has_golden_model(golden)) continue;
     const TempDir folder;

@@ -22,12 +22,13 @@ struct Case {
 
   friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.golden; }
 };
-// Experts that are published separately; matrices that some files have in one tensor.
+// Experts that are published separately; matrices that some or all files have in one tensor.
 const Case kCases[] = {{"mixtral_8x", "\"w1\", \"w2\", \"q_proj\""},
                        {"deepseek_v2_group", "\"experts.w3\", \"down_proj\""},
                        {"qwen3_moe_norm", "\"all-linear\""},
                        {"llama3_gqa", "\"qkv_proj\", \"gate_up_proj\", \"o_proj\""},
-                       {"qwen2_tied", "\"qkv_proj\""}};
+                       {"qwen2_tied", "\"qkv_proj\""},
+                       {"phi3_partial", "\"all-linear\""}};
 
 class LoraTargets : public ::testing::TestWithParam<Case> {
  protected:
@@ -142,8 +143,8 @@ TEST(LoraOfExperts, ThatAreOneTensorIsRefused) {
   const TempDir folder;
   EXPECT_ERROR_SAYS(LoraRun(folder, targets("\"moe.experts.w2\""), "gpt_oss_mxfp4"),
                     ExitCode::usage,
-                    "adapters are supported for matrices that are published whole, and for experts "
-                    "that are published one by one");
+                    "adapters are supported for modules of linear layers, for all outputs of a "
+                    "module, and for experts that are published one by one");
 }
 
 TEST(LoraOfFusedMatrices, HasOneDownForAllParts) {
@@ -160,6 +161,14 @@ TEST(LoraOfFusedMatrices, HasOneDownForAllParts) {
                 .desc.shape[0];
   EXPECT_EQ(shapes.at(module + "lora_A.weight"), (Shape{kRank, 48}));
   EXPECT_EQ(shapes.at(module + "lora_B.weight"), (Shape{rows, kRank}));
+}
+
+TEST(LoraOfFusedMatrices, HasNoPartsIfFilesHaveTheWholeAlone) {
+  const TempDir folder;
+  EXPECT_ERROR_SAYS(LoraRun(folder, targets("\"attention.wq\""), "phi3_partial"), ExitCode::usage,
+                    "'attention.wq' is 'attention.wq.weight', a part of "
+                    "'model.layers.{L}.self_attn.qkv_proj.weight'\n  name the whole module: "
+                    "'qkv_proj'");
 }
 
 TEST(LoraOfFusedMatrices, CoversTheWholeOrItsParts) {

@@ -29,21 +29,16 @@ class Adapters {
       const auto input = static_cast<std::size_t>(param.input);
       matrices_[r.from().inputs()[input].value] = {.desc = param.desc, .target = target};
     }
+    for (const Node& node : r.from().nodes()) check_reads(node);
   }
 
   bool change(NodeId id) {
-    namespace in = operand::linear;
-    static_assert(int{operand::grouped_linear::kW} == in::kW);
     const Node& node = r_.from().node(id);
-    const Product product = node.op->def->facts.product;
-    const bool is_product = product == Product::rows || product == Product::grouped_rows;
-    for (std::size_t i = 0; i < node.inputs.size(); ++i)
-      if (!is_product || i != in::kW) refuse(node, node.inputs[i]);
-    if (!is_product) return false;
-    const auto matrix = matrices_.find(node.inputs[in::kW]);
+    if (!is_product(node)) return false;
+    const auto matrix = matrices_.find(node.inputs[operand::linear::kW]);
     if (matrix == matrices_.end()) return false;
     const std::vector<Tensor> inputs = r_.operands(id);
-    r_.set(node.outputs[0], product == Product::rows
+    r_.set(node.outputs[0], node.op->def->facts.product == Product::rows
                                 ? adapted(matrix->second, node, inputs)
                                 : adapted_experts(matrix->second, node, inputs));
     return true;
@@ -57,17 +52,30 @@ class Adapters {
     Tensor down = {}, up = {}, magnitude = {};
   };
 
-  // Refuses adapters of a matrix that another op reads.
-  void refuse(const Node& node, ValueId value) {
-    const auto matrix = matrices_.find(value);
-    if (matrix == matrices_.end()) return;
-    if (!adapter_.all || matrix->second.down)
-      refuse_option("lora.target_modules",
-                    fmt::format("'{}' is read by the op {}; an adapter is of matrices that "
-                                "`linear` alone reads",
-                                matrix->second.desc.name, node.op->name),
-                    "name the others");
-    matrices_.erase(matrix);
+  static bool is_product(const Node& node) {
+    const Product product = node.op->def->facts.product;
+    return product == Product::rows || product == Product::grouped_rows;
+  }
+
+  // Refuses adapters of a matrix that another op reads. If the targets are all matrices, it has
+  // none, and neither have the others of its module.
+  void check_reads(const Node& node) {
+    static_assert(int{operand::grouped_linear::kW} == operand::linear::kW);
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const auto matrix = matrices_.find(node.inputs[i]);
+      if (matrix == matrices_.end() || (is_product(node) && i == operand::linear::kW)) continue;
+      if (!adapter_.all)
+        refuse_option("lora.target_modules",
+                      fmt::format("'{}' is read by the op {}; an adapter is of matrices that "
+                                  "`linear` alone reads",
+                                  matrix->second.desc.name, node.op->name),
+                      "name the others");
+      const std::string shared = matrix->second.target->down_of;
+      matrices_.erase(matrix);
+      if (!shared.empty())
+        std::erase_if(matrices_,
+                      [&](const auto& entry) { return entry.second.target->down_of == shared; });
+    }
   }
 
   registry::ParamDesc param(const Matrix& matrix, std::string_view part) const {

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "lamina/names.h"
 #include "publishers/formats.h"
+#include "weights/match/row_choice.h"
 
 namespace lamina::weights {
 namespace {
@@ -140,7 +141,10 @@ std::optional<registry::TensorRow> fused_row(const registry::TensorRow& row) {
   registry::TensorRow out = row;
   out.published = fmt::format("{}{}{}", row.published.substr(0, begin), part->fused,
                               row.published.substr(leaf));
-  out.transforms.insert(out.transforms.begin(), {TransformKind::part, 0, 0, part->index, 0});
+  const bool is_transposed =
+      std::ranges::count(row.transforms, TransformKind::transpose, &registry::Transform::kind) % 2;
+  out.transforms.insert(out.transforms.begin(),
+                        {TransformKind::part, 0, is_transposed ? 1 : 0, part->index, 0});
   return out;
 }
 
@@ -254,13 +258,16 @@ const registry::TensorRow& MapBuilder::adapter_row(const decoder::Parameter& par
   registry::TensorRow row{.param = parameter.desc.name,
                           .published = of ? of->published : "layers.{L}." + matrix,
                           .transforms = {}};
+  std::optional<std::vector<registry::Transform>> rows;
+  if (of) rows = row_choice(*of);
   const decoder::AdapterTarget* target = model_.adapter()->find(parameter.block, matrix);
-  if (of && target && !target->down_of.empty()) {
+  if (rows && rows->empty() && target && !target->down_of.empty()) {
     const std::optional<registry::TensorRow> fused = fused_row(*of);
     LAMINA_ASSERT(fused.has_value());
     row.published = fused->published;
-    if (!down) row.transforms.push_back(fused->transforms.front());
+    rows = row_choice(*fused);
   }
+  if (rows && !down) row.transforms = *std::move(rows);
   row.published =
       fmt::format("{}{}{}", publishers::kAdapterPrefix, decoder::module_name(row.published), part);
   return host_rows_.emplace_back(std::move(row));

@@ -11,8 +11,8 @@
 namespace lamina::weights {
 namespace {
 
-constexpr std::int64_t kColumns = 64;  // whose errors are passed on together
-constexpr std::int64_t kRows = 64;     // that a thread rounds together
+constexpr std::int64_t kColumnsTogether = 64;  // whose errors are passed on at once
+constexpr std::int64_t kRows = 64;             // that a thread rounds together
 
 // Rounds some rows together.
 class RowRounder {
@@ -30,9 +30,9 @@ class RowRounder {
     codes_.resize(static_cast<std::size_t>(rows * width_));
     scales_.resize(static_cast<std::size_t>(rows));
     block_scales_.resize(static_cast<std::size_t>(rows * (width_ / group)));
-    errors_.resize(static_cast<std::size_t>(rows * kColumns));
-    for (std::int64_t begin = 0; begin < width_; begin += kColumns) {
-      const std::int64_t past = std::min(width_, begin + kColumns);
+    errors_.resize(static_cast<std::size_t>(rows * kColumnsTogether));
+    for (std::int64_t begin = 0; begin < width_; begin += kColumnsTogether) {
+      const std::int64_t past = std::min(width_, begin + kColumnsTogether);
       for (std::int64_t row = 0; row < rows; ++row) {
         float* w = values.data() + row * width_;
         for (std::int64_t i = begin; i < past; ++i) {
@@ -62,14 +62,14 @@ class RowRounder {
     codes_[static_cast<std::size_t>(row * width_ + i)] = r.code;
     const std::span<const float> u = factor_.row(i);
     const float error = (w[i] - r.value) / u[0];
-    errors_[static_cast<std::size_t>(row * kColumns + i - begin)] = error;
+    errors_[static_cast<std::size_t>(row * kColumnsTogether + i - begin)] = error;
     for (std::int64_t j = i + 1; j < past; ++j) w[j] -= error * u[static_cast<std::size_t>(j - i)];
   }
 
   // Corrects all values after the columns [begin, past).
   void pass_on(std::span<float> values, std::int64_t rows, std::int64_t begin, std::int64_t past) {
     subtract_product<float>(rows, width_ - past, past - begin, {values.data() + past, width_},
-                            {errors_.data(), kColumns}, factor_.part(begin, past));
+                            {errors_.data(), kColumnsTogether}, factor_.part(begin, past));
   }
 
   void write(std::int64_t row, std::byte* out) const {
