@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "config/model_keys.h"
 #include "config/published_keys.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -18,11 +19,14 @@ namespace lamina::model {
 namespace {
 
 // Returns the keys of the object "lamina" of `directory`/config.json without which, as other
-// programs read that file, it describes a model that computes something else.
+// programs read that file, it describes a model with other logits.
 std::vector<std::string> keys_that_others_miss(const std::string& directory,
                                                const registry::Catalog& plugins) {
   const std::string own = fmt::format("model.{}", config::kOwnObject);
-  const Description described = describe(directory, plugins);
+  Description described = describe(directory, plugins);
+  std::erase_if(described.source.raw.entries, [&](const config::RawEntry& entry) {
+    return entry.key == fmt::format("{}{}", own, config::kPredictionLayers);  // changes no logits
+  });
   const auto is_own = [&](const config::RawEntry& entry) { return entry.key.starts_with(own); };
   std::vector<std::string> names;
   for (const config::RawEntry& entry : described.source.raw.entries)

@@ -224,6 +224,14 @@ Description describe(const std::string& path, const registry::Catalog& plugins,
           .adapter = adapter};
 }
 
+void leave_out_predictions(config::ModelSource& source, const std::string& where) {
+  config::RawEntry none;
+  none.key = fmt::format("model.{}", config::kPredictionLayers);
+  none.value = std::int64_t{0};
+  none.origin = {config::Origin::Kind::json, where};
+  source.raw.entries.push_back(std::move(none));
+}
+
 decoder::Model make_of(Description& from, const registry::Catalog& plugins,
                        const decoder::ModelOptions& options) {
   decoder::Model out = make(from.source, plugins, options);
@@ -232,11 +240,7 @@ decoder::Model make_of(Description& from, const registry::Catalog& plugins,
   const io::WeightFiles files(from.directory);
   if (!weights::lacks_predictions(out, files)) return out;
   from.omitted_predictions = out.mtp_depth();
-  config::RawEntry none;
-  none.key = fmt::format("model.{}", config::kPredictionLayers);
-  none.value = std::int64_t{0};
-  none.origin = {config::Origin::Kind::json, files.path() + ": tensors"};
-  from.source.raw.entries.push_back(std::move(none));
+  leave_out_predictions(from.source, files.path() + ": tensors");
   return make(from.source, plugins, options);
 }
 

@@ -217,6 +217,21 @@ TEST(CkptExport, NamesTheKeysThatOtherProgramsMiss) {
               Not(HasSubstr("other programs ignore")));
 }
 
+TEST(CkptExport, NamesNoKeysOfPredictionLayers) {
+  const TempDir folder;
+  const std::vector<std::string> predicts = {"--set", "model.num_nextn_predict_layers=1"};
+  std::vector<std::string> scales = predicts;
+  scales.insert(scales.end(), {"--set", "model.logit_scale=2.0"});
+  ASSERT_EQ(train_tiny(folder, "run", predicts).code, 0);
+  const Finished result = ckpt({"export", folder / "run", "--to", folder / "export"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(folder.read("export/config.json"), HasSubstr("\"num_nextn_predict_layers\": 1"));
+  EXPECT_THAT(result.err, Not(HasSubstr("other programs ignore")));
+  ASSERT_EQ(train_tiny(folder, "scaled", scales).code, 0);
+  EXPECT_THAT(ckpt({"export", folder / "scaled", "--to", folder / "other"}).err,
+              HasSubstr("other programs ignore logit_scale of the object \"lamina\""));
+}
+
 TEST(Ckpt, GgufFilesAreReadAndNotWritten) {
   const TempDir folder;
   ASSERT_EQ(ckpt({"export", newest(), "--to", folder / "model"}).code, 0);
