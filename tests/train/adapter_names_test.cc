@@ -8,8 +8,11 @@
 
 #include "core/json.h"
 #include "io/weight_files.h"
+#include "model/adapter.h"
+#include "model/open.h"
 #include "support/expect_error.h"
 #include "train/lora_run.h"
+#include "weights/publish/peft_names.h"
 
 namespace lamina::testing {
 namespace {
@@ -160,6 +163,25 @@ TEST(AdapterNames, AreLongerWhereTheirEndsMeanOtherModulesToo) {
   for (const std::string& module : experts.modules())
     EXPECT_TRUE(std::regex_match(module, pattern)) << module;
   EXPECT_FALSE(std::regex_match("model.layers.1.mlp.shared_experts.up_proj", pattern));
+}
+
+// Returns the name for a small model of a plugin with an adapter of every matrix.
+std::string named_as_experts(const char* name, const std::vector<std::string>& sets = {}) {
+  const model::Description from = model::describe(test_model(name).path.string(), built_plugins(),
+                                                  {.sets = sets, .environment = {}});
+  decoder::ModelOptions options;
+  options.adapter = model::adapter_of(model::make(from.source, built_plugins()),
+                                      {.rank = kRank, .target_modules = {"all-linear"}}, "test");
+  return weights::module_named_as_experts(model::make(from.source, built_plugins(), options));
+}
+
+// PEFT 0.21.2 decides by the class: in transformers 5.24 it applies gate_proj of the dense
+// Qwen 3.5, and none of a DeepSeek without experts.
+TEST(AdapterNames, MayBeOfExpertsAlone) {
+  EXPECT_EQ(named_as_experts("qwen3_5"), "");
+  const std::vector<std::string> dense = {"model.first_k_dense_replace=2",
+                                          "model.num_hidden_layers=2"};
+  EXPECT_THAT(named_as_experts("deepseek_v2_predicts", dense), StartsWith("mlp."));
 }
 
 // An adapter of q_proj and v_proj, which tests change.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "publishers/formats.h"
 #include "weights/match/tensor_map.h"
@@ -103,9 +104,13 @@ std::vector<std::string> ends_of(const std::vector<std::string>& modules,
 }  // namespace
 
 std::string module_named_as_experts(const decoder::Model& model) {
+  // PEFT decides by the class, whether or not the model has experts. The first row of a parameter
+  // is its form in the class; a prediction layer may have another one.
   std::set<std::string> of_experts;
+  std::set<std::pair<std::uint32_t, std::string>> known;
   for (const registry::TensorRow& row : model.family().tensor_rows())
-    if (!row.ignore && row.published.find("{E}") != row.published.npos)
+    if (!row.ignore && known.emplace(row.block, row.param).second &&
+        row.published.find("{E}") != row.published.npos)
       of_experts.insert(last_part(decoder::module_name(row.published)));
   for (const decoder::Parameter& p : model.parameters().all()) {
     if (!decoder::is_adapter(p.name) || p.desc.shape.ndim() == 3) continue;

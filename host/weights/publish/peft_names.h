@@ -36,8 +36,9 @@ class AdapterNames {
 };
 
 // Returns the path in its layer of a module with an adapter that is not in an expert but has the
-// name of experts' modules: PEFT 0.21 with transformers 5 applies that name to experts only.
-// Returns "" if there is none.
+// name of experts' modules: PEFT 0.21 with transformers 5 applies that name to experts only, in
+// classes that are published with experts one by one, even if all layers are dense. Returns "" if
+// there is none.
 std::string module_named_as_experts(const decoder::Model& model);
 
 // Returns the module of an adapter's tensor, without PEFT's prefix; "" for other names.
