@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <cctype>
 #include <filesystem>
 #include <optional>
 
@@ -11,6 +12,17 @@
 #include "io/gguf_model.h"
 
 namespace lamina::data {
+
+namespace {
+
+// Returns whether the last part of the path is "bytes", "Byte-level" or similar.
+bool resembles_byte(const std::filesystem::path& path) {
+  std::string name = path.filename().string().substr(0, 4);
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return name == "byte";
+}
+
+}  // namespace
 
 std::unique_ptr<text::Tokenizer> load_tokenizer(const config::DataSection& section) {
   if (section.tokenizer == "byte") return text::make_byte_tokenizer();
@@ -24,7 +36,14 @@ std::unique_ptr<text::Tokenizer> load_tokenizer(const config::DataSection& secti
     return text::load_tokenizer(section.tokenizer);
   } catch (const UserError& error) {  // of another class
     ErrorText text = error.text();
-    text.notes.emplace_back("or set data.tokenizer to a directory with a tokenizer");
+    if (resembles_byte(section.tokenizer))
+      text.notes.insert(text.notes.begin(), "did you mean \"byte\"?");
+    std::string other = "or set data.tokenizer to a directory with a tokenizer";
+    if (section.form == "tokens")
+      other +=
+          ", or to \"byte\": ids are read without it, and 257 ends a document of a file "
+          "without an .idx";
+    text.notes.push_back(std::move(other));
     throw UserError(ExitCode::data, std::move(text));
   }
 }

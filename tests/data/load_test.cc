@@ -93,5 +93,23 @@ TEST(Faults, F25ABadTokenizerOfTheDataIsBadData) {
   EXPECT_ERROR_SAYS(load_tokenizer(section), ExitCode::data, "damaged/tokenizer.json");
 }
 
+TEST(LoadTokenizer, HintsAtBytesForIdsAndForSimilarWords) {
+  testing::TempDir dir;
+  dir.write("model/config.json", "{}");
+  config::DataSection section;
+  section.form = "tokens";
+  section.tokenizer = dir / "model";
+  EXPECT_ERROR_SAYS(
+      load_tokenizer(section), ExitCode::data,
+      "or set data.tokenizer to a directory with a tokenizer, or to \"byte\": ids are "
+      "read without it, and 257 ends a document of a file without an .idx");
+  section.form = "text";
+  for (const char* word : {"bytes", "Byte", "byte-level"}) {
+    section.tokenizer = dir / word;
+    EXPECT_ERROR_SAYS(load_tokenizer(section), ExitCode::data,
+                      "its tokenizer\n  did you mean \"byte\"?\n  check the path");
+  }
+}
+
 }  // namespace
 }  // namespace lamina::data
