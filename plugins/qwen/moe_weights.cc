@@ -8,7 +8,8 @@ namespace {
 using namespace lamina::sdk;
 
 // Experts one by one; in Qwen3-VL also all in one tensor: [E, D, 2 F] and [E, F, D] as published,
-// [E, 2 F, D] and [E, D, F] as Transformers 5 writes them.
+// [E, 2 F, D] and [E, D, F] as Transformers 5 writes them. Like Transformers, the host takes a
+// square matrix for the second, which is the last row.
 std::vector<Weight> expert_weights(std::uint32_t block) {
   return weight_rows(
       {mixture_weights(block),

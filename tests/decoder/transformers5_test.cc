@@ -1,6 +1,7 @@
 // Files saved by Transformers 5 that differ from those on the Hub.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 
@@ -23,16 +24,26 @@ FileTensor transposed_experts(const FileTensor& from) {
   return out;
 }
 
-// On the Hub [E, D, 2 F] and [E, F, D]; Transformers 5 saves the layout of its computation.
-TEST(Transformers5, ExpertsOfQwen3VlAreReadEitherWay) {
-  const decoder::Model model = open_description(
-      "family = \"qwen3_vl_moe\"\n[model]\nvocab_size = 61\nhidden_size = 24\n"
-      "num_hidden_layers = 2\nmoe_intermediate_size = 14\nnum_attention_heads = 4\n"
-      "num_key_value_heads = 2\nhead_dim = 12\nnum_experts = 6\nnum_experts_per_tok = 2\n"
-      "rope_scaling.mrope_section = [2, 2, 2]\nrope_scaling.mrope_interleaved = true\n");
-  const ParameterValues ours = fresh_values(model);
-  std::vector<FileTensor> hub, saved;
-  const auto& parameters = model.parameters().all();
+struct FusedExperts {
+  decoder::Model model;
+  ParameterValues values;
+  std::vector<FileTensor> hub, saved;  // [E, D, 2 F] and [E, F, D]; [E, 2 F, D] and [E, D, F]
+};
+
+// Experts of width f in a model of width 24.
+FusedExperts fused_experts(std::int64_t f) {
+  FusedExperts out{
+      open_description(fmt::format(
+          "family = \"qwen3_vl_moe\"\n[model]\nvocab_size = 61\nhidden_size = 24\n"
+          "num_hidden_layers = 2\nmoe_intermediate_size = {}\nnum_attention_heads = 4\n"
+          "num_key_value_heads = 2\nhead_dim = 12\nnum_experts = 6\nnum_experts_per_tok = 2\n"
+          "rope_scaling.mrope_section = [2, 2, 2]\nrope_scaling.mrope_interleaved = true\n",
+          f)),
+      {},
+      {},
+      {}};
+  out.values = fresh_values(out.model);
+  const auto& parameters = out.model.parameters().all();
   std::map<std::string, std::vector<const std::vector<float>*>> experts;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::string& name = parameters[i].desc.name;
@@ -40,16 +51,15 @@ TEST(Transformers5, ExpertsOfQwen3VlAreReadEitherWay) {
     const std::int64_t layer = parameters[i].layer;
     experts[fmt::format("model.layers.{}.mlp.experts.{}", layer,
                         name.find("w2") == name.npos ? "gate_up_proj" : "down_proj")]
-        .push_back(&ours[i]);
+        .push_back(&out.values[i]);
   }
-  for (const FileTensor& tensor : published_form(model, ours))
+  for (const FileTensor& tensor : published_form(out.model, out.values))
     if (tensor.name.find(".experts.") == tensor.name.npos) {
-      hub.push_back(tensor);
-      saved.push_back(tensor);
+      out.hub.push_back(tensor);
+      out.saved.push_back(tensor);
     }
-  ASSERT_FALSE(experts.empty());
   for (const auto& [name, parts] : experts) {
-    const std::int64_t e = 6, d = 24, f = 14;
+    const std::int64_t e = 6, d = 24;
     FileTensor joined{name, parts.size() == 2 ? Shape{e, 2 * f, d} : Shape{e, d, f}, {}};
     const std::size_t each = static_cast<std::size_t>(f * d);
     for (std::size_t expert = 0; expert < static_cast<std::size_t>(e); ++expert)
@@ -57,16 +67,46 @@ TEST(Transformers5, ExpertsOfQwen3VlAreReadEitherWay) {
         joined.values.insert(joined.values.end(),
                              part->begin() + static_cast<std::ptrdiff_t>(expert * each),
                              part->begin() + static_cast<std::ptrdiff_t>((expert + 1) * each));
-    saved.push_back(joined);
-    hub.push_back(transposed_experts(joined));
+    out.saved.push_back(joined);
+    out.hub.push_back(transposed_experts(joined));
   }
+  return out;
+}
+
+ParameterValues read_back(const decoder::Model& model, const std::vector<FileTensor>& tensors) {
   TempDir folder;
-  std::filesystem::create_directories(folder / "hub");
-  std::filesystem::create_directories(folder / "saved");
-  write_tensors(folder / "hub/model.safetensors", hub);
-  write_tensors(folder / "saved/model.safetensors", saved);
-  EXPECT_EQ(values_in(folder / "hub", model), ours);
-  EXPECT_EQ(values_in(folder / "saved", model), ours);
+  write_tensors(folder / "model.safetensors", tensors);
+  return values_in(folder.path(), model);
+}
+
+// Transformers 5 saves the layout of its computation.
+TEST(Transformers5, ExpertsOfQwen3VlAreReadEitherWay) {
+  const FusedExperts experts = fused_experts(14);
+  EXPECT_EQ(read_back(experts.model, experts.hub), experts.values);
+  EXPECT_EQ(read_back(experts.model, experts.saved), experts.values);
+}
+
+// Transformers transposes only tensors that do not have the shape of its computation.
+TEST(Transformers5, SquareExpertsOfQwen3VlAreNotTransposed) {
+  for (const std::int64_t width : {12, 24}) {  // gate_up_proj is square; down_proj is
+    const FusedExperts experts = fused_experts(width);
+    EXPECT_EQ(read_back(experts.model, experts.saved), experts.values) << width;
+  }
+}
+
+// Names alone, as an export has them, mean the layout of the Hub unless a matrix is square.
+TEST(Transformers5, ExpertsOfQwen3VlAreExportedAsOnTheHub) {
+  for (const std::int64_t width : {12, 14, 24}) {
+    const FusedExperts experts = fused_experts(width);
+    std::vector<std::string_view> names;
+    for (const FileTensor& tensor : experts.hub) names.push_back(tensor.name);
+    const weights::TensorMap map = weights::match_names(experts.model, "form", names);
+    for (const weights::PublishedTensor& tensor : map.tensors()) {
+      const auto file = std::ranges::find(experts.hub, tensor.name, &FileTensor::name);
+      ASSERT_NE(file, experts.hub.end()) << tensor.name;
+      EXPECT_EQ(tensor.shape, file->shape) << tensor.name;
+    }
+  }
 }
 
 // Without a kernel for MXFP4, Transformers 5 decompresses gpt-oss and saves the values under the

@@ -71,7 +71,8 @@ class NameMatcher {
     known_.insert(stored_.begin(), stored_.end());
   }
 
-  // Among several rows with the same tensor name, the first whose form matches the files is used.
+  // Among several rows with the same tensor name, the first whose shape matches the files is used;
+  // of rows with equal shapes, eg: a square matrix with and without kTranspose, the last.
   void know_shapes(std::function<Shape(const std::string&)> shape_of) {
     shape_of_ = std::move(shape_of);
   }
@@ -173,7 +174,7 @@ class NameMatcher {
         missing(parameter, tensor.name);
       }
       if (names.empty() || names.back().empty()) continue;
-      if (has_other_form(rows, row) && !has_form(expanded, names)) continue;
+      if (has_better_form(parameter, rows, expanded, names.front())) continue;
       if (layers_.empty()) layers_ = folder_of_layers(names.front(), row->published);
       return builder_.add(parameter, expanded, names);
     }
@@ -192,16 +193,16 @@ class NameMatcher {
     return is_fixed(p.desc.init) && p.layer < model_.config().num_layers();
   }
 
-  // Returns whether a later row has the same tensor name.
-  static bool has_other_form(const std::vector<const registry::TensorRow*>& rows,
-                             const registry::TensorRow* row) {
-    const auto at = std::ranges::find(rows, row);
-    return std::any_of(at + 1, rows.end(), [&](const registry::TensorRow* later) {
-      return later->published == row->published;
-    });
-  }
-  bool has_form(const ExpandedRow& row, const std::vector<std::string>& names) const {
-    return !shape_of_ || shape_of_(names.front()) == row.tensors.front().shape;
+  // Returns whether a later row of the same tensor has to be used, see know_shapes().
+  bool has_better_form(int parameter, const std::vector<const registry::TensorRow*>& rows,
+                       const ExpandedRow& expanded, const std::string& name) const {
+    const Shape& shape = expanded.tensors.front().shape;
+    return std::any_of(std::ranges::find(rows, expanded.row) + 1, rows.end(),
+                       [&](const registry::TensorRow* later) {
+                         return later->published == expanded.row->published &&
+                                ((shape_of_ && shape_of_(name) != shape) ||
+                                 builder_.expand(parameter, *later).tensors.front().shape == shape);
+                       });
   }
 
   // Adds the parameter under the names that the files would use for it.

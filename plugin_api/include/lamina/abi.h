@@ -374,10 +374,11 @@ typedef struct lamina_transform {
 
 /* A row of the tensor map, used for loading and for exporting. A row is ignored if the block of
  * this model has no such parameter. Several rows of one parameter are alternatives: the first row
- * whose tensors exist is read, the first of all rows is exported. Compressed tensors are
- * decompressed: f8 with block scales in another tensor (x_scale_inv, or x.scale) is found by the
- * name x; MXFP4 has rows that name x_blocks, of shape [.., 32 * blocks]. The host finds the
- * scales. */
+ * whose tensors exist is read, the first of all rows is exported. If several rows have the same
+ * published name, the first whose shape fits is read, and of equal shapes the last. Compressed
+ * tensors are decompressed: f8 with block scales in another tensor (x_scale_inv, or x.scale) is
+ * found by the name x; MXFP4 has rows that name x_blocks, of shape [.., 32 * blocks]. The host
+ * finds the scales. */
 typedef struct lamina_hf_tensor {
   uint32_t size, block;     /* block id; 0 = outside the layers, see LAMINA_NAME_* */
   uint32_t flags, _pad0;    /* LAMINA_HF_* */
