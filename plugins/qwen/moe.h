@@ -8,7 +8,7 @@ namespace qwen {
 
 struct SparseConfig : Config, lamina::sdk::MoeConfig {
   std::int64_t moe_intermediate_size;         // F of an expert
-  bool norm_topk_prob;                        // weights are divided by their sum
+  bool norm_topk_prob = true;                 // weights are divided by their sum
   std::int64_t decoder_sparse_step;           // one in this many layers has experts
   std::vector<std::int64_t> mlp_only_layers;  // layers without experts
   // For the custom block.
@@ -18,6 +18,7 @@ struct SparseConfig : Config, lamina::sdk::MoeConfig {
 
 void qwen3_moe_keys(lamina::sdk::Schema<SparseConfig>& key);
 void qwen3_vl_moe_keys(lamina::sdk::Schema<SparseConfig>& key);
+void qwen3_omni_moe_keys(lamina::sdk::Schema<SparseConfig>& key);
 void qwen3_custom_moe_keys(lamina::sdk::Schema<SparseConfig>& key);
 void validate_moe(const SparseConfig& c, const lamina::sdk::Problems& problem);
 // Checks everything but the layer types.
@@ -55,14 +56,25 @@ inline constexpr lamina::sdk::Model<SparseConfig> kQwen3Moe = {
 
 inline constexpr lamina::sdk::Model<SparseConfig> kQwen3VlMoe = {
     .family = {.name = "qwen3_vl_moe",
-               .hf_model_types = {"qwen3_vl_moe", "qwen3_vl_moe_text", "qwen3_omni_moe",
-                                  "qwen3_omni_moe_text"},
-               .hf_architectures = {"Qwen3VLMoeForConditionalGeneration",
-                                    "Qwen3OmniMoeForConditionalGeneration"},
-               .hf_prefixes = {"model.language_model.", "thinker.model.", "thinker.", "model."},
-               .doc = "Qwen3-VL and Qwen3-Omni 30B-A3B, the text decoder: positions of time, "
-                      "height and width"},
+               .hf_model_types = {"qwen3_vl_moe", "qwen3_vl_moe_text"},
+               .hf_architectures = {"Qwen3VLMoeForConditionalGeneration"},
+               .hf_prefixes = {"model.language_model.", "model."},
+               .doc = "Qwen3-VL 30B-A3B and 235B-A22B, the text decoder: positions of time, height "
+                      "and width"},
     .keys = qwen3_vl_moe_keys,
+    .validate = validate_vl_moe,
+    .blocks = moe_blocks,
+    .plan = moe_plan,
+    .weights = moe_weights,
+};
+
+inline constexpr lamina::sdk::Model<SparseConfig> kQwen3OmniMoe = {
+    .family = {.name = "qwen3_omni_moe",
+               .hf_model_types = {"qwen3_omni_moe", "qwen3_omni_moe_text"},
+               .hf_architectures = {"Qwen3OmniMoeForConditionalGeneration"},
+               .hf_prefixes = {"thinker.model.", "thinker.", "model."},
+               .doc = "Qwen3-Omni 30B-A3B, the thinker: positions of time, height and width"},
+    .keys = qwen3_omni_moe_keys,
     .validate = validate_vl_moe,
     .blocks = moe_blocks,
     .plan = moe_plan,

@@ -10,8 +10,15 @@ namespace {
 
 using namespace lamina::sdk;
 
-void sparse_keys(Schema<SparseConfig>& key, const StandardDefaults& defaults, bool norm_topk_prob) {
-  standard_keys(key, defaults);
+struct SparseDefaults {
+  StandardDefaults standard;
+  MoeDefaults mixture = {.experts_aliases = {"num_local_experts"}, .experts = 128, .per_token = 8};
+  std::int64_t moe_intermediate_size = 768;
+  std::optional<bool> norm_topk_prob = {};  // empty: no such key
+};
+
+void sparse_keys(Schema<SparseConfig>& key, const SparseDefaults& defaults) {
+  standard_keys(key, defaults.standard);
   key("use_sliding_window", &SparseConfig::use_sliding_window,
       {.fallback = false, .doc = "layers use a sliding window"});
   key("sliding_window", &SparseConfig::sliding_window,
@@ -19,17 +26,18 @@ void sparse_keys(Schema<SparseConfig>& key, const StandardDefaults& defaults, bo
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
        .doc = "sliding window: tokens a query sees, including itself"});
-  moe_keys(key, {.experts_aliases = {"num_local_experts"}, .experts = 128, .per_token = 8});
+  moe_keys(key, defaults.mixture);
   key("moe_intermediate_size", &SparseConfig::moe_intermediate_size,
-      {.fallback = 768, .min = 1, .doc = "width F of an expert"});
+      {.fallback = defaults.moe_intermediate_size, .min = 1, .doc = "width F of an expert"});
   // The value is true in published models that may omit it; their GGUF files lack the key.
-  const std::vector<std::string_view> said_by =
-      norm_topk_prob ? std::vector<std::string_view>{}
-                     : std::vector<std::string_view>{LAMINA_GGUF_KEY};
-  key("norm_topk_prob", &SparseConfig::norm_topk_prob,
-      {.fallback = norm_topk_prob,
-       .aliases = said_by,
-       .doc = "weights of a token's experts are divided by their sum"});
+  const std::vector<std::string_view> said_by = defaults.norm_topk_prob == false
+                                                    ? std::vector<std::string_view>{LAMINA_GGUF_KEY}
+                                                    : std::vector<std::string_view>{};
+  if (defaults.norm_topk_prob)
+    key("norm_topk_prob", &SparseConfig::norm_topk_prob,
+        {.fallback = defaults.norm_topk_prob,
+         .aliases = said_by,
+         .doc = "weights of a token's experts are divided by their sum"});
   key("decoder_sparse_step", &SparseConfig::decoder_sparse_step,
       {.fallback = 1, .min = 0, .doc = "one in this many layers has experts; 0 = none"});
   key("mlp_only_layers", &SparseConfig::mlp_only_layers,
@@ -44,38 +52,52 @@ void sparse_keys(Schema<SparseConfig>& key, const StandardDefaults& defaults, bo
   key.ignore({"max_window_layers"});  // all layers are alike, as in the original
 }
 
-}  // namespace
-
-void qwen3_moe_keys(Schema<SparseConfig>& key) {
-  sparse_keys(key,
-              {.max_position_embeddings = 32768,
-               .intermediate_size = 6144,
-               .num_key_value_heads = 4,
-               .head_dim = 128},
-              false);
+RopeKeys multimodal_rope(double theta) {
+  return {.theta = theta, .mrope_section = {24, 20, 20}, .mrope_interleaved = true};
 }
 
-void qwen3_vl_moe_keys(Schema<SparseConfig>& key) {
-  sparse_keys(key,
-              {.max_position_embeddings = 128000,
-               .intermediate_size = 6144,
-               .num_key_value_heads = 4,
-               .head_dim = 128,
-               .rope = {.theta = 5e5, .mrope_section = {24, 20, 20}, .mrope_interleaved = true}},
-              true);
-  // Encoders and decoders for other modalities, and their placeholder tokens.
+// Ignores encoders and decoders for other modalities, and their placeholder tokens.
+void ignore_encoders(Schema<SparseConfig>& key) {
   key.ignore({"vision_config", "audio_config", "image_token_id", "video_token_id", "audio_token_id",
               "vision_start_token_id", "vision_end_token_id"});
 }
 
-void qwen3_custom_moe_keys(Schema<SparseConfig>& key) {
+}  // namespace
+
+void qwen3_moe_keys(Schema<SparseConfig>& key) {
+  sparse_keys(key, {.standard = {.max_position_embeddings = 32768,
+                                 .intermediate_size = 6144,
+                                 .num_key_value_heads = 4},
+                    .norm_topk_prob = false});
+}
+
+void qwen3_vl_moe_keys(Schema<SparseConfig>& key) {
   sparse_keys(key,
-              {.max_position_embeddings = 32768,
-               .intermediate_size = 6144,
-               .num_key_value_heads = 2,
-               .head_dim = 256,
-               .rope = {.theta = 1e7}},
-              true);
+              {.standard = {.max_position_embeddings = 128000,
+                            .intermediate_size = 5632,
+                            .num_key_value_heads = 16,
+                            .rope = multimodal_rope(5e5)},
+               .mixture = {.experts_aliases = {"num_local_experts"}, .experts = 60, .per_token = 4},
+               .moe_intermediate_size = 1408});
+  ignore_encoders(key);
+}
+
+void qwen3_omni_moe_keys(Schema<SparseConfig>& key) {
+  sparse_keys(key, {.standard = {.max_position_embeddings = 32768,
+                                 .intermediate_size = 18944,
+                                 .num_key_value_heads = 4,
+                                 .rope = multimodal_rope(1e6)},
+                    .norm_topk_prob = true});
+  ignore_encoders(key);
+}
+
+void qwen3_custom_moe_keys(Schema<SparseConfig>& key) {
+  sparse_keys(key, {.standard = {.max_position_embeddings = 32768,
+                                 .intermediate_size = 6144,
+                                 .num_key_value_heads = 2,
+                                 .head_dim = 256,
+                                 .rope = {.theta = 1e7}},
+                    .norm_topk_prob = true});
   key("attention_output_dim", &SparseConfig::attention_output_dim,
       {.min = 1, .doc = "width A of attention's output; default hidden_size"});
   key("moe_expert_input_dim", &SparseConfig::moe_expert_input_dim,

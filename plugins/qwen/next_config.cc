@@ -40,8 +40,6 @@ void mixture_keys(Schema<NextConfig>& key, const MoeDefaults& defaults) {
       {.fallback = 512, .min = 1, .doc = "width F of an expert"});
   key("shared_expert_intermediate_size", &NextConfig::shared_expert_intermediate_size,
       {.fallback = 512, .min = 1, .doc = "width of the shared expert"});
-  key("norm_topk_prob", &NextConfig::norm_topk_prob,
-      {.fallback = true, .doc = "weights of a token's experts are divided by their sum"});
 }
 
 // Ignores the vision encoder and its placeholder tokens, depths of prediction that are not
@@ -73,6 +71,8 @@ void qwen3_next_keys(Schema<NextConfig>& key) {
                       .rope = {.partial_rotary_factor = 0.25}});
   mixer_keys(key);
   mixture_keys(key, {.experts = 512, .per_token = 10});
+  key("norm_topk_prob", &NextConfig::norm_topk_prob,
+      {.fallback = true, .doc = "weights of a token's experts are divided by their sum"});
   key("decoder_sparse_step", &NextConfig::decoder_sparse_step,
       {.fallback = 1, .min = 0, .doc = "one in this many layers has experts; 0 = none"});
   key("mlp_only_layers", &NextConfig::mlp_only_layers,

@@ -36,6 +36,7 @@ const std::map<std::string, Settings>& possible() {
       {"mixtral", {"num_key_value_heads=2", "num_local_experts=4"}},
       {"qwen3_moe", with(heads, experts)},
       {"qwen3_vl_moe", with(heads, with(experts, {"rope_scaling.mrope_section=[2, 1, 1]"}))},
+      {"qwen3_omni_moe", with(heads, with(experts, {"rope_scaling.mrope_section=[2, 1, 1]"}))},
       {"qwen3_custom_moe", with(heads, experts)},
       {"qwen3_next", with(delta, experts)},
       {"qwen3_5", with(delta, rotary)},
@@ -205,6 +206,11 @@ TEST(SparseFamilyErrors, Patterns) {
               {"'num_kv_shared_layers': got 2; it must be less than num_hidden_layers = 2"});
 }
 
+TEST(SparseFamilyErrors, RoutersThatAlwaysDivide) {
+  expect_each({"qwen3_vl_moe", "qwen3_5_moe"}, {"norm_topk_prob=true"},
+              {"unknown key 'model.norm_topk_prob'"});
+}
+
 TEST(SparseFamilyErrors, WindowsAndPositions) {
   expect_each({"gemma2", "gemma3", "gemma4"}, {"sliding_window=0"}, {"at least 1, got 0"});
   expect_each({"gpt_oss"}, {"sliding_window=0"},
@@ -214,7 +220,7 @@ TEST(SparseFamilyErrors, WindowsAndPositions) {
   expect_each({"llama4"}, {"attention_chunk_size=-1"}, {"at least 0, got -1"});
   expect_each({"qwen3_next", "qwen3_5"}, {"partial_rotary_factor=1.5"},
               {"greater than 0 and at most 1, got 1.5"});
-  expect_each({"qwen3_vl_moe"},
+  expect_each({"qwen3_vl_moe", "qwen3_omni_moe"},
               {"rope_scaling.mrope_section=[1, 2, 3]", "rope_scaling.mrope_interleaved=false"},
               {"got 3 numbers with the sum 6", "three with the sum 4"});
   expect_each({"gemma2"}, {"query_pre_attn_scalar=0"}, {"greater than 0, got 0"});

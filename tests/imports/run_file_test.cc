@@ -191,6 +191,16 @@ TEST(ImportRun, PartsOfHeadsAreTurnedWhereTheBlockPassesThem) {
             "0.25");
 }
 
+TEST(ImportRun, WeightsOfExpertsAreDividedWhereTheFamilyAlwaysDoes) {
+  const std::string experts = "\nnum_experts: 4\nshared_experts: 1\n";
+  EXPECT_EQ(value(Folder("decoder_block: qwen3_next" + experts).import(), "model.norm_topk_prob"),
+            "false");
+  const Folder always("decoder_block: qwen3_5" + experts);
+  EXPECT_ERROR_SAYS(always.import(), ExitCode::usage,
+                    "'norm_topk_prob' must be true in this block");
+  EXPECT_EQ(value(always.import({"norm_topk_prob=true"}), "model.norm_topk_prob"), "");
+}
+
 TEST(ImportRun, TokensMayGoToExpertsAtRandom) {
   const Imported run =
       Folder("decoder_block: mixtral\nnum_experts: 4\nuse_random_routing: true\n").import();

@@ -59,6 +59,35 @@ TEST_F(Defaults, PositionsOfGptOssAreStretchedUnlessTheFileSaysHow) {
   EXPECT_EQ(plain.string("rope_scaling.rope_type"), "default");
 }
 
+TEST_F(Defaults, HeadsOfQwenWithExperts) {
+  const std::string sizes = R"("vocab_size": 8, "hidden_size": 24, "num_hidden_layers": 1,
+      "num_attention_heads": 4, "num_key_value_heads": 2})";
+  for (const char* type : {"qwen3_moe", "qwen3_vl_moe_text", "qwen3_omni_moe_text"})
+    EXPECT_EQ(
+        read(R"({"model_type": ")" + std::string(type) + R"(", )" + sizes).integer("head_dim"), 6)
+        << type;
+  EXPECT_EQ(read(R"({"model_type": "qwen3", "intermediate_size": 8, )" + sizes).integer("head_dim"),
+            128);
+}
+
+TEST_F(Defaults, MixturesOfMultimodalQwen) {
+  const std::string sizes = R"("vocab_size": 8, "hidden_size": 64, "num_hidden_layers": 1,
+      "num_attention_heads": 16})";
+  const auto sizes_of = [](const config::Table& values) {
+    std::vector<std::int64_t> out;
+    for (const char* key : {"num_key_value_heads", "num_experts", "num_experts_per_tok",
+                            "moe_intermediate_size", "intermediate_size"})
+      out.push_back(values.integer(key));
+    return out;
+  };
+  const config::Table vl = read(R"({"model_type": "qwen3_vl_moe_text", )" + sizes);
+  EXPECT_EQ(sizes_of(vl), (std::vector<std::int64_t>{16, 60, 4, 1408, 5632}));
+  EXPECT_EQ(vl.number("rope_theta"), 500000);
+  const config::Table omni = read(R"({"model_type": "qwen3_omni_moe_text", )" + sizes);
+  EXPECT_EQ(sizes_of(omni), (std::vector<std::int64_t>{4, 128, 8, 768, 18944}));
+  EXPECT_EQ(omni.number("rope_theta"), 1000000);
+}
+
 TEST_F(Defaults, BasesOfRotaryPositions) {
   const std::string sizes = R"("vocab_size": 8, "hidden_size": 8, "intermediate_size": 8,
       "num_hidden_layers": 4, "num_attention_heads": 1)";

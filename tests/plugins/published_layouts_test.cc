@@ -241,8 +241,8 @@ TEST(RopeLayouts, KindsOfScalingRequireTheirKeys) {
 }
 
 TEST(RopeLayouts, SectionsOfImagesFitAnyWidthOfText) {
-  for (const char* type :
-       {"qwen3_vl_text", "qwen3_vl_moe_text", "qwen3_5_text", "qwen3_5_moe_text"})
+  for (const char* type : {"qwen3_vl_text", "qwen3_vl_moe_text", "qwen3_omni_moe_text",
+                           "qwen3_5_text", "qwen3_5_moe_text"})
     for (const char* more : {R"(, "head_dim": 16)", R"(, "head_dim": 64)",
                              R"(, "head_dim": 16,
                                  "rope_parameters": {"rope_type": "default",
@@ -295,8 +295,9 @@ TEST(LayerTypes, FamiliesWithOneKindOfLayerAcceptOnlyThatKind) {
       "full_attention", "full_attention"])";
   const std::string one_slides = R"(, "layer_types": ["full_attention", "sliding_attention",
       "full_attention", "full_attention"])";
-  for (const char* type : {"llama", "olmo2", "gemma", "gpt2", "mixtral", "qwen3_moe",
-                           "qwen3_vl_text", "qwen3_vl_moe_text", "deepseek_v2", "deepseek_v3"}) {
+  for (const char* type :
+       {"llama", "olmo2", "gemma", "gpt2", "mixtral", "qwen3_moe", "qwen3_vl_text",
+        "qwen3_vl_moe_text", "qwen3_omni_moe_text", "deepseek_v2", "deepseek_v3"}) {
     EXPECT_EQ(refusal(type, full), "accepted") << type;
     EXPECT_NE(refusal(type, one_slides).find("layer_types"), std::string::npos) << type;
   }
@@ -488,6 +489,20 @@ TEST(ForeignKeys, AttentionToLaterTokensIsRefused) {
               std::string::npos);
     EXPECT_EQ(refusal(type, R"(, "is_causal": true)"), "accepted");
   }
+}
+
+// Their classes have no such field, and their routers always divide.
+TEST(ForeignKeys, ASumThatAlwaysDividesIsNoChoice) {
+  const std::string off =
+      R"(, "num_experts": 4, "num_experts_per_tok": 2, "norm_topk_prob": false)";
+  for (const char* type : {"qwen3_5_moe_text", "qwen3_vl_moe_text"}) {
+    const ModelConfig config = configure(small_config(type, off));
+    EXPECT_FALSE(config.values().has("norm_topk_prob")) << type;
+    ASSERT_EQ(config.unread().size(), 1u) << type;
+    EXPECT_TRUE(config.unread()[0].starts_with("norm_topk_prob (")) << config.unread()[0];
+  }
+  for (const char* type : {"qwen3_next", "qwen3_moe", "qwen3_omni_moe_text"})
+    EXPECT_FALSE(values_of(type, off).boolean("norm_topk_prob")) << type;
 }
 
 TEST(ForeignKeys, UnreadKeysAreListedInOrder) {

@@ -42,6 +42,7 @@ FAMILIES = {
     "qwen3_next": dict(DENSE, **DELTA, **EXPERTS, shared_expert_intermediate_size=16),
     "qwen3_vl": DENSE,
     "qwen3_vl_moe": dict(DENSE, **EXPERTS),
+    "qwen3_omni_moe": dict(DENSE, **EXPERTS),
     "qwen3_5": dict(DENSE, **DELTA),
     "qwen3_5_moe": dict(DENSE, **DELTA, **EXPERTS, shared_expert_intermediate_size=16),
     "gemma": DENSE,
@@ -62,7 +63,7 @@ FAMILIES = {
         num_hash_layers=1, index_n_heads=2, index_head_dim=16, index_topk=4, sliding_window=8,
     ),
 }
-REFUSED = {"qwen3_vl", "qwen3_vl_moe"}  # published with encoders only
+REFUSED = {"qwen3_vl", "qwen3_vl_moe", "qwen3_omni_moe"}  # published with encoders only
 TEXT = "The river rose and the light was upon a deep water. " * 3
 
 
