@@ -239,8 +239,9 @@ void settle_rope_keys(const std::vector<ModelKey>& keys, const std::string& fami
     return;
   }
   choose_object(names, raw, problems);
-  check_rope_objects(raw, problems);
   prefer_outer_context(raw);
+  complete_rope_objects(keys, raw);
+  check_rope_objects(raw, problems);
   std::set<const ModelKey*> given = keys_below(names, raw, kScaling);
   given.merge(keys_below(names, raw, kParameters));
   erase_keys(names, given, raw, [](std::string_view name) { return !is_rope_path(name); });

@@ -12,6 +12,7 @@
 namespace lamina::registry {
 namespace {
 
+constexpr std::string_view kModelTable = "model.";
 constexpr std::string_view kObjects[] = {"model.rope_scaling.", "model.rope_parameters."};
 constexpr std::string_view kContext = "original_max_position_embeddings";
 
@@ -127,13 +128,92 @@ std::optional<Idle> idleness(const config::Entry& entry, const config::Table& va
               false};
 }
 
+const ModelKey* find_declared(const std::vector<ModelKey>& keys, std::string_view name) {
+  const auto key = std::ranges::find(keys, name, [](const ModelKey& one) { return one.key.name; });
+  return key == keys.end() ? nullptr : &*key;
+}
+
 // Returns the default of the key; nullptr if it has none.
 const config::Value* preset_of(const std::vector<ModelKey>& keys, std::string_view name) {
-  const auto key = std::ranges::find(keys, name, [](const ModelKey& one) { return one.key.name; });
-  return key != keys.end() && key->key.preset ? &*key->key.preset : nullptr;
+  const ModelKey* key = find_declared(keys, name);
+  return key && key->key.preset ? &*key->key.preset : nullptr;
+}
+
+std::optional<double> number_in(const config::Value* value) {
+  if (value == nullptr) return {};
+  if (const auto* integer = value->get_if<std::int64_t>()) return static_cast<double>(*integer);
+  const auto* number = value->get_if<double>();
+  return number ? std::optional(*number) : std::nullopt;
+}
+
+// Returns the number in a config.json, or the default, of a key outside the objects.
+std::optional<double> outer_number(const std::vector<ModelKey>& keys, const config::Raw& raw,
+                                   std::string_view name) {
+  const ModelKey* key = find_declared(keys, name);
+  if (key == nullptr) return {};
+  const auto found = std::ranges::find_if(
+      raw.entries.rbegin(), raw.entries.rend(), [&](const config::RawEntry& entry) {
+        return is_json(entry.origin) && entry.key.starts_with(kModelTable) &&
+               config::is_called(key->key, std::string_view(entry.key).substr(kModelTable.size()));
+      });
+  return number_in(found == raw.entries.rend() ? preset_of(keys, name) : &found->value);
+}
+
+// Returns how many times longer the context is than the one before stretching.
+std::optional<double> context_ratio(const std::vector<ModelKey>& keys, const config::Raw& raw,
+                                    const std::string& prefix) {
+  const std::optional<double> longest = outer_number(keys, raw, "max_position_embeddings");
+  const config::RawEntry* own = find(raw.entries, fmt::format("{}{}", prefix, kContext));
+  const std::optional<double> original =
+      own ? number_in(&own->value)
+          : number_in(preset_of(keys, fmt::format("{}{}", kScalingPrefix, kContext)));
+  if (!longest) return {};
+  if (!original && !own) return 1.0;
+  return original && *original > 0 ? std::optional(*longest / *original) : std::nullopt;
+}
+
+// Returns the object that sets the kind of scaling, without its dot; nullptr if there is none.
+const config::RawSection* chosen_object(const config::Raw& raw,
+                                        const std::set<std::string>& prefixes) {
+  for (const std::string_view object : kObjects) {
+    const std::string_view name = object.substr(0, object.size() - 1);
+    const config::RawSection* section = find(raw.sections, name);
+    const bool may_be_empty = object != kObjects[0];
+    if (section && (may_be_empty || prefixes.contains(std::string(object)))) return section;
+  }
+  return nullptr;
 }
 
 }  // namespace
+
+void complete_rope_objects(const std::vector<ModelKey>& keys, config::Raw& raw) {
+  const std::set<std::string> prefixes = prefixes_in(raw);
+  const auto add = [&](const std::string& key, config::Value value, const config::Origin& origin) {
+    raw.entries.push_back({key, std::move(value), origin, {}, ""});
+  };
+  for (const std::string& prefix : prefixes) {
+    const config::RawEntry* kind = kind_in(raw, prefix);
+    const auto* text = kind ? kind->value.get_if<std::string>() : nullptr;
+    if (!text) continue;
+    const config::RawEntry* factor = find(raw.entries, prefix + "factor");
+    const config::RawSection* null = find(raw.nulls, prefix + "factor");
+    const std::string attention = prefix + "attention_factor";
+    if (*text == "yarn" && null && !factor) {
+      if (const std::optional<double> ratio = context_ratio(keys, raw, prefix))
+        add(prefix + "factor", config::Value(*ratio), config::Origin(null->origin));
+    } else if ((*text == "longrope" || *text == "su") && factor &&
+               number_in(&factor->value) == 1.0 && !find(raw.entries, attention)) {
+      add(attention, config::Value(1.0), config::Origin(factor->origin));
+    }
+  }
+  const ModelKey* kind = find_declared(keys, kKind);
+  const config::RawSection* object = chosen_object(raw, prefixes);
+  if (!kind || kind->key.preset || !object) return;
+  for (const char* name : {".rope_type", ".type"})
+    if (find(raw.entries, object->key + name) || find(raw.nulls, object->key + name)) return;
+  add(object->key + ".rope_type", config::Value(std::string("default")),
+      config::Origin(object->origin));
+}
 
 void check_rope_objects(const config::Raw& raw, config::Problems& problems) {
   const std::set<std::string> prefixes = prefixes_in(raw);

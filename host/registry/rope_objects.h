@@ -9,6 +9,12 @@
 
 namespace lamina::registry {
 
+// Adds the values that transformers computes for an object: the factor of yarn that is null is the
+// ratio of the contexts; longrope with an explicit factor of 1 has an attention_factor of 1,
+// because without it 1 means that ratio; an object without a kind is "default" in families that
+// otherwise derive another kind. REQUIRES: prefer_outer_context() was called.
+void complete_rope_objects(const std::vector<ModelKey>& keys, config::Raw& raw);
+
 // Adds a problem for each object without a key that its kind of scaling requires, with a null as
 // the kind, or with an attention_factor of 0, which is no value that a model can have.
 void check_rope_objects(const config::Raw& raw, config::Problems& problems);

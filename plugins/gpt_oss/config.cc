@@ -46,11 +46,13 @@ void keys(Schema<Config>& key) {
   key.ignore({"initial_context_length", "moe_intermediate_size"});
 }
 
-// Without rope_scaling positions are stretched as in the published models.
+// Without rope_scaling positions are stretched as in the published models. Other kinds than yarn
+// have the usual defaults.
 void derive(const Config& c, const Derived& derived) {
-  const bool published = c.rope.options.factor == RopeOptions{}.factor;
+  const bool may_be_yarn = c.rope.type == RopeConfig{}.type || c.rope.type == "yarn";
+  const bool published = may_be_yarn && c.rope.options.factor == RopeOptions{}.factor;
   derived.set("rope_scaling.rope_type", published ? "yarn" : "default");
-  derived.set("rope_scaling.factor", 32.0);
+  derived.set("rope_scaling.factor", may_be_yarn ? 32.0 : RopeOptions{}.factor);
   derived.set("rope_scaling.original_max_position_embeddings",
               published ? std::int64_t{4096} : c.max_position_embeddings);
   derived.set("rope_scaling.truncate", !published && !c.is_gguf);

@@ -55,8 +55,20 @@ TEST_F(Defaults, PositionsOfGptOssAreStretchedUnlessTheFileSaysHow) {
   EXPECT_EQ(own.number("rope_scaling.factor"), 8);
   EXPECT_EQ(own.integer("rope_scaling.original_max_position_embeddings"), 131072);
   EXPECT_TRUE(own.boolean("rope_scaling.truncate"));
-  const config::Table plain = read(sizes + R"(, "rope_scaling": {"rope_type": "default"}})");
-  EXPECT_EQ(plain.string("rope_scaling.rope_type"), "default");
+  for (const char* stretched : {R"("rope_scaling": {})", R"("rope_scaling": null)",
+                                R"("rope_parameters": null, "rope_scaling": {})"})
+    EXPECT_EQ(read(sizes + ", " + stretched + "}").string("rope_scaling.rope_type"), "yarn")
+        << stretched;
+  for (const char* plain :
+       {R"("rope_scaling": {"rope_type": "default"})", R"("rope_scaling": {"truncate": false})",
+        R"("rope_parameters": {"rope_theta": 500.0})", R"("rope_parameters": {})",
+        R"("rope_parameters": {}, "rope_scaling": {})"})
+    EXPECT_EQ(read(sizes + ", " + plain + "}").string("rope_scaling.rope_type"), "default")
+        << plain;
+  const config::Table longrope = read(sizes + R"(, "head_dim": 4, "rope_parameters":
+      {"rope_type": "longrope", "short_factor": [1.0, 2.0], "long_factor": [3.0, 4.0]}})");
+  EXPECT_EQ(longrope.number("rope_scaling.factor"), 1);  // the ratio of the contexts
+  EXPECT_EQ(longrope.integer("rope_scaling.original_max_position_embeddings"), 131072);
 }
 
 TEST_F(Defaults, HeadsOfQwenWithExperts) {

@@ -226,7 +226,7 @@ TEST(RopeLayouts, KindsOfScalingRequireTheirKeys) {
     }
   };
   for (const char* kind : {"linear", "dynamic", "yarn", "llama3"}) lacks(kind, "", "factor");
-  lacks("yarn", R"(, "factor": null)", "factor");
+  lacks("linear", R"(, "factor": null)", "factor");
   lacks("llama3", R"(, "factor": 8.0)", "low_freq_factor");
   lacks("llama3", R"(, "factor": 8.0, "low_freq_factor": 1.0)", "high_freq_factor");
   EXPECT_NE(refusal("llama", R"(, "rope_parameters": {"rope_type": null})")
@@ -280,6 +280,33 @@ TEST(RopeLayouts, DivisorsOfLongRopeAreReadInBothLayouts) {
     EXPECT_EQ(values.list("rope_scaling.short_factor"), (config::List{1.0, 2.0}));
     EXPECT_EQ(values.list("rope_scaling.long_factor"), (config::List{3.0, 4.0}));
   }
+}
+
+TEST(RopeLayouts, AFactorOfYarnThatIsNullIsTheRatioOfTheContexts) {
+  const std::string yarn = R"(, "max_position_embeddings": 96,
+      "rope_parameters": {"rope_type": "yarn", "factor": null)";
+  const auto factor = [](const std::string& more) {
+    return values_of("llama", more).number("rope_scaling.factor");
+  };
+  EXPECT_EQ(factor(yarn + R"(, "original_max_position_embeddings": 16})"), 6);
+  EXPECT_EQ(factor(yarn + R"(}, "original_max_position_embeddings": 24)"), 4);
+  EXPECT_EQ(factor(yarn + "}"), 1);
+}
+
+// Without an attention_factor the op takes a factor of 1 for the ratio of the contexts.
+TEST(RopeLayouts, AnExplicitFactorOfOneScalesNoScoresOfLongRope) {
+  const auto attention = [](const std::string& more) {
+    return values_of("llama", R"(, "head_dim": 4, "max_position_embeddings": 96,
+        "rope_scaling": {"rope_type": "longrope", "short_factor": [1.0, 2.0],
+                         "long_factor": [3.0, 4.0], "original_max_position_embeddings": 16)" +
+                                  more + "}")
+        .number("rope_scaling.attention_factor");
+  };
+  EXPECT_EQ(attention(""), 0);
+  EXPECT_EQ(attention(R"(, "factor": null)"), 0);
+  EXPECT_EQ(attention(R"(, "factor": 6.0)"), 0);
+  EXPECT_EQ(attention(R"(, "factor": 1)"), 1);
+  EXPECT_EQ(attention(R"(, "factor": 1.0, "attention_factor": 2.0)"), 2);
 }
 
 TEST(RopeLayouts, LongRopeNeedsADivisorForEachPair) {

@@ -41,8 +41,8 @@ struct RopeKeys {
   std::vector<std::string_view> types = {};  // supported values of rope_type; empty = all
   // Tokens of context before stretching, if files do not say; empty = max_position_embeddings.
   std::optional<std::int64_t> original_max_positions = {};
-  // Files without rope_scaling imply a scaling: derive() sets its type, factor, original context
-  // and truncate.
+  // Files without rope_scaling and rope_parameters imply a scaling: derive() sets its type, factor,
+  // original context and truncate. An object without a type is "default".
   bool scaling_is_derived = false;
 };
 
