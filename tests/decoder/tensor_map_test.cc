@@ -401,6 +401,19 @@ std::string with_head(const io::TensorSpec& head, float more) {
   return "";
 }
 
+TEST(TensorMap, ATiedTableMayHaveTheNameOfTheHead) {
+  const Made made(joined(joined(kApart, kMatrix),
+                         {{0, LAMINA_NAME_HEAD, "lm_head.weight", {}, LAMINA_HF_TIED}}));
+  TensorShapes tensors = others_and({{"layers.0.experts.0.gate", {3, 4}},
+                                     {"layers.0.experts.1.gate", {3, 4}},
+                                     {"layers.0.experts.0.up", {3, 4}},
+                                     {"layers.0.experts.1.up", {3, 4}},
+                                     {"lm_head.weight", {5, 4}}});
+  tensors.erase("model.embed.weight");
+  TempDir dir;
+  expect_round_trip(made.model, written(dir, tensors));
+}
+
 TEST(Faults, F31ATiedHeadIsTheTableOrAnError) {
   EXPECT_EQ(with_head({"lm_head.weight", DType::f32, {5, 4}}, 0), "");
   EXPECT_EQ(with_head({"model.lm_head.weight", DType::f64, {5, 4}}, 0), "");

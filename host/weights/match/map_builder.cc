@@ -177,6 +177,10 @@ MapBuilder::MapBuilder(const decoder::Model& model) : model_(model) {
     else
       rows_.push_back(found == all.end() ? std::vector<const registry::TensorRow*>{}
                                          : found->second);
+    // Files of a tied head may have the table under the head's name alone.
+    if (p.desc.name == LAMINA_NAME_EMBED && model.options().head.tied)
+      for (const registry::TensorRow* row : all[{0, LAMINA_NAME_HEAD}])
+        if (row->tied) rows_.back().push_back(row);
     // A name without an index belongs to the only prediction layer.
     if (p.layer >= model.config().num_layers() && model.mtp_depth() > 1)
       std::erase_if(rows_.back(), [](const registry::TensorRow* row) {
