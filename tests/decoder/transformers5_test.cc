@@ -109,6 +109,19 @@ TEST(Transformers5, ExpertsOfQwen3VlAreExportedAsOnTheHub) {
   }
 }
 
+// Older files have one tensor per layer, others one for all.
+TEST(Transformers5, FrequenciesOfRotaryPositionsAreNoWeights) {
+  const decoder::Model model = open_description(
+      "family = \"llama2\"\n[model]\nvocab_size = 61\nhidden_size = 24\nnum_hidden_layers = 1\n"
+      "intermediate_size = 24\nnum_attention_heads = 4\n");
+  const ParameterValues ours = fresh_values(model);
+  std::vector<FileTensor> tensors = published_form(model, ours);
+  for (const char* name :
+       {"model.rotary_emb.inv_freq", "model.layers.0.self_attn.rotary_emb.inv_freq"})
+    tensors.push_back({name, Shape{3}, {1, 0.5f, 0.25f}});
+  EXPECT_EQ(read_back(model, tensors), ours);
+}
+
 // Without a kernel for MXFP4, Transformers 5 decompresses gpt-oss and saves the values under the
 // names of the blocks. The shape of a square matrix does not show its layout.
 TEST(Transformers5, ExpertsOfGptOssOutOfTheirBlocksAreRead) {

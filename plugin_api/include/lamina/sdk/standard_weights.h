@@ -87,6 +87,7 @@ inline std::vector<Weight> outer_weights(std::string_view prefix = "model.",
   return {{0, LAMINA_NAME_EMBED, detail::kept(prefix, names.embed)},
           {0, LAMINA_NAME_NORM, detail::kept(prefix, names.norm)},
           {0, LAMINA_NAME_HEAD, names.head, {}, LAMINA_HF_TIED},
+          ignored(detail::kept(prefix, "rotary_emb.inv_freq")),
           ignored(detail::kept(prefix, "layers.{L}.self_attn.rotary_emb.inv_freq"))};
 }
 
