@@ -12,9 +12,12 @@ namespace {
 
 using namespace lamina::sdk;
 
-void window_key(Schema<Config>& key, std::int64_t fallback) {
+// The keys of both families, which have no biases.
+void common_keys(Schema<Config>& key, const StandardDefaults& defaults, std::int64_t window) {
+  standard_keys(key, defaults);
+  key.drop("attention_bias");
   key("sliding_window", &Config::sliding_window,
-      {.fallback = fallback,
+      {.fallback = window,
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
        .doc = "tokens a query sees, including itself; 0 = all"});
@@ -23,8 +26,7 @@ void window_key(Schema<Config>& key, std::int64_t fallback) {
 }  // namespace
 
 void mistral_keys(Schema<Config>& key) {
-  standard_keys(key, {.max_position_embeddings = 4096 * 32, .num_key_value_heads = 8});
-  window_key(key, 4096);
+  common_keys(key, {.max_position_embeddings = 4096 * 32, .num_key_value_heads = 8}, 4096);
   key("layer_types", &Config::layer_types,
       {.choices = {kFullAttention, kSlidingAttention},
        .flags = LAMINA_KEY_PER_LAYER,
@@ -38,11 +40,12 @@ void validate_mistral(const Config& c, const Problems& problem) {
 }
 
 void mixtral_keys(Schema<Config>& key) {
-  standard_keys(key, {.max_position_embeddings = 4096 * 32,
-                      .rms_norm_eps = 1e-5,
-                      .num_key_value_heads = 8,
-                      .rope = {.theta = 1e6}});
-  window_key(key, 0);
+  common_keys(key,
+              {.max_position_embeddings = 4096 * 32,
+               .rms_norm_eps = 1e-5,
+               .num_key_value_heads = 8,
+               .rope = {.theta = 1e6}},
+              0);
   key("rope_interleave", [](Config & c) -> auto& { return c.rope.options.interleaved; },
       {.fallback = false,
        .aliases = {LAMINA_GGUF_KEY},

@@ -19,7 +19,7 @@ void window_keys(Schema<Config>& key) {
       {.fallback = 4096,
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
-       .doc = "tokens a query of those layers sees, including itself"});
+       .doc = "tokens a query of those layers sees, including itself; 0 = all"});
   key("max_window_layers", &Config::max_window_layers,
       {.fallback = 28, .min = 0, .doc = "layers before this one have no window"});
   key("layer_types", &Config::layer_types,
@@ -60,20 +60,17 @@ void qwen3_vl_keys(Schema<Config>& key) {
 }
 
 void validate(const Config& c, const Problems& problem) {
-  if (c.use_sliding_window && c.sliding_window == 0)
-    problem("sliding_window",
-            "got 0 with use_sliding_window = true; it must be at least 1, or use_sliding_window "
-            "false");
-  if (!c.use_sliding_window && std::find(c.layer_types.begin(), c.layer_types.end(),
-                                         kSlidingAttention) != c.layer_types.end())
-    problem("layer_types",
-            "has sliding_attention layers with use_sliding_window = false; they need "
-            "use_sliding_window = true and sliding_window");
+  if (!c.has_window() && std::find(c.layer_types.begin(), c.layer_types.end(), kSlidingAttention) !=
+                             c.layer_types.end())
+    problem(
+        "layer_types",
+        "has sliding_attention layers without a window; they need use_sliding_window = true and "
+        "a sliding_window above 0");
 }
 
 std::vector<std::string_view> types_of(const Config& c) {
   const auto layers = static_cast<std::size_t>(c.num_hidden_layers);
-  if (!c.use_sliding_window) return std::vector<std::string_view>(layers, kFullAttention);
+  if (!c.has_window()) return std::vector<std::string_view>(layers, kFullAttention);
   if (!c.layer_types.empty()) return c.layer_types;
   std::vector<std::string_view> types(layers, kSlidingAttention);
   for (std::size_t i = 0; i < layers && i < static_cast<std::size_t>(c.max_window_layers); ++i)

@@ -14,6 +14,8 @@ struct Config : lamina::sdk::StandardConfig {
   std::int64_t sliding_window;                // tokens; inside a block its layer's, 0 = all
   std::int64_t max_window_layers;             // layers before this one have no window
   std::vector<std::string_view> layer_types;  // empty = by max_window_layers
+
+  bool has_window() const { return use_sliding_window && sliding_window > 0; }
 };
 
 void qwen2_keys(lamina::sdk::Schema<Config>& key);

@@ -25,7 +25,7 @@ void sparse_keys(Schema<SparseConfig>& key, const SparseDefaults& defaults) {
       {.fallback = 4096,
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
-       .doc = "sliding window: tokens a query sees, including itself"});
+       .doc = "sliding window: tokens a query sees, including itself; 0 = all"});
   moe_keys(key, defaults.mixture);
   key("moe_intermediate_size", &SparseConfig::moe_intermediate_size,
       {.fallback = defaults.moe_intermediate_size, .min = 1, .doc = "width F of an expert"});
@@ -107,7 +107,7 @@ void qwen3_custom_moe_keys(Schema<SparseConfig>& key) {
 }
 
 void validate_moe(const SparseConfig& c, const Problems& problem) {
-  check_uniform_layers(c.layer_types, c.use_sliding_window, problem);
+  check_uniform_layers(c.layer_types, c.has_window(), problem);
   validate_experts(c, problem);
 }
 

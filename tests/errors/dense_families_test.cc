@@ -16,9 +16,10 @@ std::vector<std::string> as(const std::string& family, const std::vector<std::st
 
 TEST(DenseFamilyErrors, Windows) {
   Workplace w;
-  w.expect({as("qwen2", {"num_key_value_heads=2", "use_sliding_window=true", "sliding_window=0"}),
+  w.expect({as("qwen2", {"num_key_value_heads=2", "use_sliding_window=true", "sliding_window=0",
+                         "layer_types=[\"sliding_attention\", \"full_attention\"]"}),
             2,
-            {"sliding_window", "got 0 with use_sliding_window = true", "must be at least 1"}});
+            {"layer_types", "has sliding_attention layers without a window"}});
   w.expect({as("olmo3", {"sliding_window=0"}), 2, {"model.sliding_window", "at least 1", "got 0"}});
   w.expect({as("olmo3", {"layer_types=[\"full_attention\"]"}),
             2,

@@ -215,8 +215,6 @@ TEST(SparseFamilyErrors, WindowsAndPositions) {
   expect_each({"gemma2", "gemma3", "gemma4"}, {"sliding_window=0"}, {"at least 1, got 0"});
   expect_each({"gpt_oss"}, {"sliding_window=0"},
               {"'sliding_window': got 0 with sliding_attention layers; it must be at least 1"});
-  expect_each({"qwen3_moe"}, {"use_sliding_window=true", "sliding_window=0"},
-              {"'sliding_window': got 0 with use_sliding_window = true"});
   expect_each({"llama4"}, {"attention_chunk_size=-1"}, {"at least 0, got -1"});
   expect_each({"qwen3_next", "qwen3_5"}, {"partial_rotary_factor=1.5"},
               {"greater than 0 and at most 1, got 1.5"});

@@ -352,18 +352,44 @@ TEST(LayerTypes, WithAWindowNeedOne) {
             std::string::npos);
 }
 
-TEST(LayerTypes, ChooseTheLayersOfMistralWithAWindow) {
-  const std::string config = small_config("mistral", R"(, "sliding_window": 8,
-      "layer_types": ["full_attention", "sliding_attention",
-                      "full_attention", "sliding_attention"])");
+// The layers of a model, in order.
+std::vector<PositionSpec> layers_of(const std::string& model_type, const std::string& more) {
   const lamina::testing::TempDir folder;
-  const config::ModelSource source = config::load_model(folder.write("config.json", config));
+  const config::ModelSource source =
+      config::load_model(folder.write("config.json", small_config(model_type, more)));
   const Family& family = load_family(lamina::testing::shipped_plugins(), source);
-  std::vector<bool> full;
+  std::vector<PositionSpec> out;
   for (const SegmentSpec& segment : family.plan(family.configure(source.raw, "")).segments)
     for (std::int64_t time = 0; time < segment.times; ++time)
-      for (const PositionSpec& position : segment.unit) full.push_back(!position.overrides.empty());
+      out.insert(out.end(), segment.unit.begin(), segment.unit.end());
+  return out;
+}
+
+TEST(LayerTypes, ChooseTheLayersOfMistralWithAWindow) {
+  std::vector<bool> full;
+  for (const PositionSpec& layer : layers_of("mistral", R"(, "sliding_window": 8,
+      "layer_types": ["full_attention", "sliding_attention",
+                      "full_attention", "sliding_attention"])"))
+    full.push_back(!layer.overrides.empty());
   EXPECT_EQ(full, (std::vector<bool>{true, false, true, false}));
+}
+
+TEST(LayerTypes, AWindowThatIsNullIsNone) {
+  const auto windows = [](const char* type, const char* window) {
+    std::vector<config::Value> out;
+    for (const PositionSpec& layer : layers_of(
+             type,
+             fmt::format(R"(, "use_sliding_window": true, "max_window_layers": 3, {})", window)))
+      out.push_back(layer.overrides.at(0).value);
+    return out;
+  };
+  for (const char* type : {"qwen2", "qwen3"}) {
+    EXPECT_EQ(windows(type, R"("sliding_window": null)"), std::vector<config::Value>(4, 0)) << type;
+    EXPECT_EQ(windows(type, R"("sliding_window": 8)"), (std::vector<config::Value>{0, 0, 0, 8}));
+  }
+  EXPECT_EQ(refusal("qwen3_moe", R"(, "use_sliding_window": true, "sliding_window": null,
+      "layer_types": ["full_attention", "full_attention", "full_attention", "full_attention"])"),
+            "accepted");
 }
 
 TEST(LayerTypes, SparseAttentionNeedsTheIndexer) {
@@ -404,14 +430,8 @@ TEST(Nulls, AsKeyValueHeadsAreTheQueryHeads) {
 
 // The blocks of a model's layers, by their ids.
 std::vector<std::uint32_t> blocks_of(const std::string& model_type, const std::string& more) {
-  const lamina::testing::TempDir folder;
-  const config::ModelSource source =
-      config::load_model(folder.write("config.json", small_config(model_type, more)));
-  const Family& family = load_family(lamina::testing::shipped_plugins(), source);
   std::vector<std::uint32_t> out;
-  for (const SegmentSpec& segment : family.plan(family.configure(source.raw, "")).segments)
-    for (std::int64_t time = 0; time < segment.times; ++time)
-      for (const PositionSpec& position : segment.unit) out.push_back(position.block);
+  for (const PositionSpec& layer : layers_of(model_type, more)) out.push_back(layer.block);
   return out;
 }
 
@@ -515,6 +535,14 @@ TEST(ForeignKeys, AttentionToLaterTokensIsRefused) {
                   .find("'is_causal' is false; it must be true: lamina runs decoders"),
               std::string::npos);
     EXPECT_EQ(refusal(type, R"(, "is_causal": true)"), "accepted");
+  }
+}
+
+TEST(ForeignKeys, MistralHasNoBiases) {
+  for (const char* type : {"mistral", "ministral", "mixtral"}) {
+    const ModelConfig config = configure(small_config(type, R"(, "attention_bias": true)"));
+    EXPECT_FALSE(config.values().has("attention_bias")) << type;
+    EXPECT_EQ(config.unread().size(), 1u) << type;
   }
 }
 
