@@ -17,6 +17,7 @@
 #include "text/token_compression.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/loop/run_directory.h"
+#include "weights/check/tensors.h"
 #include "weights/match/tensor_map.h"
 #include "weights/publish/published_form.h"
 #include "weights/stored.h"
@@ -224,23 +225,52 @@ Description describe(const std::string& path, const registry::Catalog& plugins,
           .adapter = adapter};
 }
 
-void leave_out_predictions(config::ModelSource& source, const std::string& where) {
-  config::RawEntry none;
-  none.key = fmt::format("model.{}", config::kPredictionLayers);
-  none.value = std::int64_t{0};
-  none.origin = {config::Origin::Kind::json, where};
-  source.raw.entries.push_back(std::move(none));
+namespace {
+
+constexpr std::string_view kTied = "tie_word_embeddings";
+
+// Transformers ignores the key inside text_config. Without it at the top, the default depends on
+// the class of the whole, and a head that differs from the table is never tied.
+bool leaves_tie_to_weights(const Description& from, const decoder::Model& model) {
+  if (!from.published || !model.config().in_wrapper() || !model.config().values().has(kTied))
+    return false;
+  const JsonValue given = from.published->config().find(kTied);
+  return !given || given.is_null();
 }
+
+config::RawEntry by_tensors(std::string_view key, config::Value value, const std::string& where) {
+  config::RawEntry out;
+  out.key = fmt::format("model.{}", key);
+  out.value = std::move(value);
+  out.origin = {config::Origin::Kind::json, where};
+  return out;
+}
+
+}  // namespace
 
 decoder::Model make_of(Description& from, const registry::Catalog& plugins,
                        const decoder::ModelOptions& options) {
   decoder::Model out = make(from.source, plugins, options);
+  const bool asks_for_tie = leaves_tie_to_weights(from, out);
   // A directory without weights is described by its config.json alone.
-  if (out.mtp_depth() == 0 || !has_weights(from.directory)) return out;
+  if ((out.mtp_depth() == 0 && !asks_for_tie) || !has_weights(from.directory)) return out;
   const io::WeightFiles files(from.directory);
-  if (!weights::lacks_predictions(out, files)) return out;
-  from.omitted_predictions = out.mtp_depth();
-  leave_out_predictions(from.source, files.path() + ": tensors");
+  const std::string where = files.path() + ": tensors";
+  std::vector<config::RawEntry>& entries = from.source.raw.entries;
+  const std::optional<bool> tied =
+      asks_for_tie ? weights::needed_tie(out, files) : std::optional<bool>();
+  if (tied) {
+    const auto after = std::find_if(entries.rbegin(), entries.rend(),
+                                    [](const auto& entry) { return is_json(entry.origin); });
+    entries.insert(after.base(), by_tensors(kTied, config::Value(*tied), where));
+  }
+  const bool omits = weights::lacks_predictions(out, files);
+  if (omits) {
+    from.omitted_predictions = out.mtp_depth();
+    entries.push_back(
+        by_tensors(config::kPredictionLayers, config::Value(std::int64_t{0}), where));
+  }
+  if (!tied && !omits) return out;
   return make(from.source, plugins, options);
 }
 

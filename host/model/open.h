@@ -108,12 +108,9 @@ decoder::CompressedTokens compressed_tokens(const text::Tokenizer& tokenizer);
 decoder::Model make(const config::ModelSource& source, const registry::Catalog& plugins,
                     const decoder::ModelOptions& options = {});
 
-// Sets the number of prediction layers to 0, which does not change the next token. `where` is the
-// origin of this value. REQUIRES: the family has prediction layers.
-void leave_out_predictions(config::ModelSource& source, const std::string& where);
-
-// Like make(from.source), but without prediction layers if the weights have none; `from` is changed
-// accordingly.
+// Like make(from.source), but without prediction layers if the weights have none, and in a
+// multimodal model whose config.json does not say if the head is the token table, as the weights
+// need; `from` is changed accordingly.
 decoder::Model make_of(Description& from, const registry::Catalog& plugins,
                        const decoder::ModelOptions& options = {});
 

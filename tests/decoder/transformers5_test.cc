@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 
+#include "model/open.h"
 #include "support/paths.h"
 #include "support/published_weights.h"
 #include "support/temp_dir.h"
@@ -107,6 +108,35 @@ TEST(Transformers5, ExpertsOfQwen3VlAreExportedAsOnTheHub) {
       EXPECT_EQ(tensor.shape, file->shape) << tensor.name;
     }
   }
+}
+
+// Transformers takes the key at the top alone, whose default depends on the class of the whole; a
+// head with other values than the table is not tied all the same.
+TEST(Transformers5, AWrapperThatDoesNotSayIfTheHeadIsTiedLeavesItToTheWeights) {
+  const auto is_tied = [](const std::string& inside, const std::string& outside, bool has_head) {
+    TempDir folder;
+    const std::string text =
+        R"("model_type": "qwen3_vl_text", "vocab_size": 61, "hidden_size": 24, "num_hidden_layers": 1,
+        "intermediate_size": 24, "num_attention_heads": 4, "num_key_value_heads": 4,
+        "head_dim": 6)" +
+        inside;
+    folder.write("config.json",
+                 R"({"model_type": "qwen3_vl", "text_config": {)" + text + "}" + outside + "}");
+    const decoder::Model untied = open_description(
+        "family = \"qwen3_vl\"\n[model]\nvocab_size = 61\nhidden_size = 24\n"
+        "num_hidden_layers = 1\nintermediate_size = 24\nnum_attention_heads = 4\n"
+        "num_key_value_heads = 4\nhead_dim = 6\n");
+    std::vector<FileTensor> tensors = published_form(untied, fresh_values(untied));
+    if (!has_head) std::erase_if(tensors, [](const auto& t) { return t.name == "lm_head.weight"; });
+    write_tensors(folder / "model.safetensors", tensors);
+    return model::open(folder.path(), built_plugins()).model->options().head.tied;
+  };
+  const std::string tied = R"(, "tie_word_embeddings": true)";
+  for (const std::string& inside : {std::string(), tied}) {
+    EXPECT_FALSE(is_tied(inside, "", true)) << inside;
+    EXPECT_TRUE(is_tied(inside, "", false)) << inside;
+  }
+  EXPECT_TRUE(is_tied("", tied, true));  // refused when the weights are read
 }
 
 // Older files have one tensor per layer, others one for all.

@@ -205,7 +205,42 @@ class Checker {
   std::string layers_;
 };
 
+// The tensors of a parameter outside the layers: its own, and whether there are any of its module,
+// eg: the parts of a packed weight.
+struct TensorsOf {
+  std::string_view whole;
+  bool any = false;
+};
+
+TensorsOf tensors_of(const decoder::Model& model, const io::WeightFiles& files,
+                     std::string_view parameter) {
+  TensorsOf out;
+  for (std::string_view name : files.names())
+    for (const std::string& spelled :
+         spellings(publishers::without_wrappers(name), model.family().tensor_prefixes()))
+      for (const registry::TensorRow& row : model.family().tensor_rows()) {
+        if (row.ignore || row.block != 0 || row.param != parameter) continue;
+        const std::string module = row.published.substr(0, row.published.rfind('.') + 1);
+        out.any |= !module.empty() && spelled.starts_with(module);
+        if (spelled == row.published) out.whole = name;
+      }
+  return out;
+}
+
 }  // namespace
+
+std::optional<bool> needed_tie(const decoder::Model& model, const io::WeightFiles& files) {
+  const bool tied = model.options().head.tied;
+  const TensorsOf table = tensors_of(model, files, LAMINA_NAME_EMBED),
+                  head = tensors_of(model, files, LAMINA_NAME_HEAD);
+  if (!table.any && !head.any) return {};
+  if (!table.any || !head.any) return tied ? std::nullopt : std::optional(true);
+  if (!tied) return {};
+  const bool equal =
+      !table.whole.empty() && !head.whole.empty() &&
+      same_values(io::StoredWeight(files, head.whole), io::StoredWeight(files, table.whole));
+  return equal ? std::nullopt : std::optional(false);
+}
 
 void check_tensors(const decoder::Model& model, const io::WeightFiles& files, std::string layers,
                    const TensorMap& map) {

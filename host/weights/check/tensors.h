@@ -1,6 +1,7 @@
 // Checks the tensors of files against the parameters that they were matched with.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "weights/match/tensor_map.h"
@@ -12,5 +13,9 @@ namespace lamina::weights {
 // tensor, and the expected and actual values.
 void check_tensors(const decoder::Model& model, const io::WeightFiles& files, std::string layers,
                    const TensorMap& map);
+
+// Returns the value of tie_word_embeddings that the tensors need; nothing if the model's fits: a
+// head without a tensor is the token table, and a head that differs from the table is not.
+std::optional<bool> needed_tie(const decoder::Model& model, const io::WeightFiles& files);
 
 }  // namespace lamina::weights
