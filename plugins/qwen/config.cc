@@ -34,8 +34,12 @@ void gguf_key(Schema<Config>& key) { key.ignore({LAMINA_GGUF_KEY}); }
 }  // namespace
 
 void qwen2_keys(Schema<Config>& key) {
-  standard_keys(
-      key, {.max_position_embeddings = 32768, .num_key_value_heads = 32, .attention_bias = true});
+  standard_keys(key, {.max_position_embeddings = 32768, .num_key_value_heads = 32});
+  // MaxText's block may lack the biases. The published models have them whatever their files say.
+  key.drop("attention_bias");
+  key("attention_bias", &Config::attention_bias,
+      {.fallback = true, .own = true, .doc = "biases of queries, keys and values"});
+  key.ignore({"attention_bias"});
   window_keys(key);
   gguf_key(key);
 }

@@ -546,6 +546,14 @@ TEST(ForeignKeys, MistralHasNoBiases) {
   }
 }
 
+TEST(ForeignKeys, BiasesOfQwen2AreNoChoice) {
+  const ModelConfig config = configure(small_config("qwen2", R"(, "attention_bias": false)"));
+  EXPECT_TRUE(config.values().boolean("attention_bias"));
+  EXPECT_EQ(config.idle().size(), 1u);
+  EXPECT_FALSE(
+      values_of("qwen2", R"(, "lamina": {"attention_bias": false})").boolean("attention_bias"));
+}
+
 // Their classes have no such field, and their routers always divide.
 TEST(ForeignKeys, ASumThatAlwaysDividesIsNoChoice) {
   const std::string off =
