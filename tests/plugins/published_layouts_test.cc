@@ -99,6 +99,23 @@ TEST(RopeLayouts, KeysOfAnotherKindAreListedAndHaveTheirDefaults) {
   EXPECT_TRUE(windowed.idle().empty());
 }
 
+TEST(RopeLayouts, TruncateCountsInFlatObjectsOnly) {
+  const std::string yarn = R"({"rope_type": "yarn", "factor": 2.0, "truncate": false})";
+  EXPECT_FALSE(
+      values_of("llama", R"(, "rope_parameters": )" + yarn).boolean("rope_scaling.truncate"));
+  for (const auto& [type, group] :
+       {std::pair{"olmo3", R"("full_attention")"}, std::pair{"gemma3_text", R"("full_attention")"},
+        std::pair{"deepseek_v4", R"("main": {"rope_type": "default"}, "compress")"}}) {
+    const ModelConfig nested = configure(
+        small_config(type, fmt::format(R"(, "rope_parameters": {{{}: {}}})", group, yarn)));
+    EXPECT_TRUE(nested.values().boolean("rope_scaling.truncate")) << type;
+    EXPECT_FALSE(nested.unread().empty()) << type;
+    const ModelConfig older = configure(small_config(type, R"(, "rope_scaling": )" + yarn));
+    EXPECT_TRUE(older.values().boolean("rope_scaling.truncate")) << type;
+    EXPECT_EQ(older.idle().size(), 1u) << type;
+  }
+}
+
 TEST(RopeLayouts, YarnNeedsABase) {
   EXPECT_NE(refusal("llama", R"(, "rope_theta": 1.0,
       "rope_scaling": {"rope_type": "yarn", "factor": 2.0})")

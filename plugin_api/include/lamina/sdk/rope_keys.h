@@ -135,11 +135,14 @@ void rope_keys(Schema<Config>& key, Field field, const RopeKeys& keys = {}) {
        .aliases = also("beta_slow"),
        .hf_name = path("beta_slow"),
        .doc = "yarn: rotations below which they are divided by factor"});
+  // Transformers reads it only beside the other keys of a flat object.
+  const bool reads_truncate = keys.group.empty();
   key("rope_scaling.truncate", option(&RopeOptions::truncate),
       {.fallback = keys.scaling_is_derived ? std::optional<bool>() : true,
-       .aliases = also("truncate"),
-       .hf_name = path("truncate"),
+       .aliases = reads_truncate ? also("truncate") : std::vector<std::string_view>{},
+       .own = !reads_truncate,
        .doc = "yarn: round the ends of the ramp to integer dims"});
+  if (!reads_truncate) key.ignore({"rope_scaling.truncate"});
   key("rope_scaling.attention_factor", option(&RopeOptions::attention_factor),
       {.fallback = 0.0,
        .min = 0,
