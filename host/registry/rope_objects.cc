@@ -95,29 +95,43 @@ struct Idle {
   bool may_share_a_file = false;
 };
 
-// Returns whether the kind is of some layers: a family may have another for its windowed layers,
-// which share the keys of rope_scaling.
-bool is_kind(const config::Entry& entry) { return entry.key.ends_with("rope_type"); }
+// A family may have another kind for its windowed layers, eg: "sliding_rope_type".
+constexpr std::string_view kOtherKind = "rope_type";
+bool is_kind(const config::Entry& entry) { return entry.key.ends_with(kOtherKind); }
 
-// Returns whether some layers have a kind of scaling that uses the key.
-bool is_used(const ScalingKey& key, const config::Table& values) {
+// Returns the start of the names of the scaling keys that the kind applies to: "sliding_" for
+// "sliding_rope_scaling.factor". Without such a factor all kinds share the keys of rope_scaling.
+std::string scope_of(const config::Entry& kind, const config::Table& values) {
+  if (kind.key == kKind) return "";
+  std::string scope = kind.key.substr(0, kind.key.size() - kOtherKind.size());
+  return values.has(fmt::format("{}{}factor", scope, kScalingPrefix)) ? scope : "";
+}
+
+// Returns whether some layers have a kind of scaling that uses the key of the scope.
+bool is_used(const ScalingKey& key, std::string_view scope, const config::Table& values) {
   return std::ranges::any_of(values.entries(), [&](const config::Entry& entry) {
     const auto* text = is_kind(entry) ? entry.value.get_if<std::string>() : nullptr;
-    if (!text) return false;
+    if (!text || scope_of(entry, values) != scope) return false;
     const std::string used = *text == "su" ? "longrope" : *text;  // an earlier name
     return std::ranges::count(key.kinds, used) > 0;
   });
 }
 
 std::optional<Idle> idleness(const config::Entry& entry, const config::Table& values) {
-  const config::Entry* kind = values.find(kKind);
+  const std::size_t start = entry.key.find(kScalingPrefix);
+  if (start == std::string::npos) return {};
+  const std::string scope = entry.key.substr(0, start);
+  const config::Entry* kind =
+      values.find(scope.empty() ? std::string(kKind) : fmt::format("{}{}", scope, kOtherKind));
   const auto* text = kind ? kind->value.get_if<std::string>() : nullptr;
-  if (!text || !entry.key.starts_with(kScalingPrefix)) return {};
+  if (!text) return {};
   const auto key = std::ranges::find(
-      scaling_keys(), std::string_view(entry.key).substr(kScalingPrefix.size()), &ScalingKey::name);
+      scaling_keys(), std::string_view(entry.key).substr(start + kScalingPrefix.size()),
+      &ScalingKey::name);
   if (key == scaling_keys().end()) return {};
-  if (is_used(*key, values)) {
-    const config::Entry* pair = key->name == "mscale" ? values.find(kYarnPair) : nullptr;
+  if (is_used(*key, scope, values)) {
+    const config::Entry* pair =
+        key->name == "mscale" ? values.find(fmt::format("{}{}", scope, kYarnPair)) : nullptr;
     if (pair && is_zero(pair->value)) return Idle{pair, "set both, or remove it", false};
     return {};
   }
@@ -217,13 +231,11 @@ void complete_rope_objects(const std::vector<ModelKey>& keys, config::Raw& raw) 
 
 void check_rope_objects(const config::Raw& raw, config::Problems& problems) {
   const std::set<std::string> prefixes = prefixes_in(raw);
-  // An object for a kind of layers may leave a key to the object of another kind.
+  // rope_scaling adds to the object of a kind of layers.
   const auto has = [&](const std::string& prefix, std::string_view name) {
-    if (std::ranges::count(prefix, '.') == 2)
-      return find(raw.entries, fmt::format("{}{}", prefix, name)) != nullptr;
-    return std::ranges::any_of(prefixes, [&](const std::string& other) {
-      return find(raw.entries, fmt::format("{}{}", other, name)) != nullptr;
-    });
+    return find(raw.entries, fmt::format("{}{}", prefix, name)) ||
+           (std::ranges::count(prefix, '.') > 2 &&
+            find(raw.entries, fmt::format("{}{}", kObjects[0], name)));
   };
   for (const std::string& prefix : prefixes) {
     if (const auto* factor = find(raw.entries, prefix + "attention_factor");
@@ -281,7 +293,7 @@ void check_scaled_base(const config::Table& values, config::Problems& problems) 
     if (!is_kind(kind) || kind.value != config::Value("yarn")) continue;
     std::string name = "rope_theta";
     if (kind.key != kKind)  // "sliding_rope_theta" beside "sliding_rope_type"
-      name = kind.key.substr(0, kind.key.size() - std::string_view("rope_type").size()) + name;
+      name = kind.key.substr(0, kind.key.size() - kOtherKind.size()) + name;
     const config::Entry* base = values.find(name);
     if (!base || base->value != config::Value(1.0)) continue;
     problems.add(

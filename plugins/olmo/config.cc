@@ -4,6 +4,7 @@
 #include "config.h"
 
 #include <algorithm>
+#include <string>
 
 #include "lamina/ext/gguf.h"
 
@@ -20,6 +21,60 @@ void shared_keys(Schema<Config>& key, const RopeKeys& rope) {
        .own = true,
        .doc = "norms of queries and keys: over all heads at once, or per head"});
   key.ignore({LAMINA_GGUF_KEY});  // GGUF files have the same rows
+}
+
+constexpr std::string_view kSlidingObject = "rope_parameters.sliding_attention.",
+                           kSlidingScaling = "sliding_rope_scaling.",
+                           kOriginal = "original_max_position_embeddings";
+
+constexpr struct {
+  std::string_view name;
+  double RopeOptions::*member;
+} kScalingNumbers[] = {{"factor", &RopeOptions::factor},
+                       {"low_freq_factor", &RopeOptions::low_freq_factor},
+                       {"high_freq_factor", &RopeOptions::high_freq_factor},
+                       {"beta_fast", &RopeOptions::beta_fast},
+                       {"beta_slow", &RopeOptions::beta_slow},
+                       {"attention_factor", &RopeOptions::attention_factor},
+                       {"mscale", &RopeOptions::mscale},
+                       {"mscale_all_dim", &RopeOptions::mscale_all_dim}};
+
+std::string sliding_scaling(std::string_view name) {
+  return std::string(kSlidingScaling) + std::string(name);
+}
+
+// Positions of layers with a window.
+void sliding_rope_keys(Schema<Config>& key) {
+  const auto path = [&](std::string_view name) {
+    return key.keep_text(std::string(kSlidingObject) + std::string(name));
+  };
+  const auto option = [](auto RopeOptions::*member) {
+    return nested(&Config::sliding_rope, &RopeConfig::options, member);
+  };
+  key("sliding_rope_theta", option(&RopeOptions::theta),
+      {.fallback = 500000.0,  // for any rope_theta, as in Transformers
+       .above = 0,
+       .aliases = {path("rope_theta")},
+       .hf_name = path("rope_theta"),
+       .doc = "base of the rotary frequencies in sliding layers"});
+  key("sliding_rope_type", nested(&Config::sliding_rope, &RopeConfig::type),
+      {.fallback = "default",
+       .choices = {"default", "linear", "dynamic", "llama3", "yarn"},
+       .aliases = {path("rope_type"), path("type")},
+       .hf_name = path("rope_type"),
+       .doc = "rope_scaling.rope_type of sliding layers"});
+  for (const auto& [name, member] : kScalingNumbers)
+    key(key.keep_text(sliding_scaling(name)), option(member),
+        {.above = 0,
+         .aliases = {path(name)},
+         .hf_name = path(name),
+         .doc = "the key of rope_scaling for sliding layers; without a factor here the keys of "
+                "rope_scaling apply to both kinds"});
+  key(key.keep_text(sliding_scaling(kOriginal)), option(&RopeOptions::original_max_positions),
+      {.min = 1,
+       .aliases = {path(kOriginal)},
+       .hf_name = path(kOriginal),
+       .doc = "tokens of context before stretching in sliding layers"});
 }
 
 }  // namespace
@@ -39,19 +94,18 @@ void olmo3_keys(Schema<Config>& key) {
       {.choices = {kFullAttention, kSlidingAttention},
        .flags = LAMINA_KEY_PER_LAYER,
        .doc = "attention of each layer; default: every fourth layer has no window"});
-  key("sliding_rope_theta", &Config::sliding_rope_theta,
-      {.fallback = 500000.0,  // for any rope_theta, as in Transformers
-       .above = 0,
-       .aliases = {"rope_parameters.sliding_attention.rope_theta"},
-       .hf_name = "rope_parameters.sliding_attention.rope_theta",
-       .doc = "base of the rotary frequencies in sliding layers"});
-  key("sliding_rope_type", &Config::sliding_rope_type,
-      {.fallback = "default",
-       .choices = {"default", "linear", "dynamic", "llama3", "yarn"},
-       .aliases = {"rope_parameters.sliding_attention.rope_type"},
-       .hf_name = "rope_parameters.sliding_attention.rope_type",
-       .doc = "rope_scaling.rope_type of sliding layers; the other rope_scaling keys apply to both "
-              "kinds"});
+  sliding_rope_keys(key);
+}
+
+// Exports and checkpoints have all keys of stretched positions, also if both kinds share them.
+void olmo3_derive(const Config& c, const Derived& derived) {
+  if (c.sliding_rope.type == "default") return;
+  const bool shares = c.sliding_rope.options.factor == 0;
+  const RopeOptions from = shares ? c.rope.options : RopeOptions{};
+  for (const auto& [name, member] : kScalingNumbers)
+    if (from.*member != 0) derived.set(sliding_scaling(name), from.*member);
+  derived.set(sliding_scaling(kOriginal),
+              shares ? from.original_max_positions : c.max_position_embeddings);
 }
 
 void olmo3_validate(const Config& c, const Problems& problem) {

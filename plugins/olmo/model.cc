@@ -13,10 +13,11 @@ namespace {
 using namespace lamina::sdk;
 
 RopeOptions rope_options(const Config& c) {
-  RopeOptions rope = c.rope_options();
-  if (c.sliding_window == 0) return rope;
-  rope.theta = c.sliding_rope_theta;
-  rope.scaling = c.sliding_rope_type == "default" ? "none" : c.sliding_rope_type;
+  if (c.sliding_window == 0) return c.rope_options();
+  if (c.sliding_rope.type == "default") return {.theta = c.sliding_rope.options.theta};
+  RopeOptions rope =
+      lamina::sdk::rope_options(c.sliding_rope, c.head_dim, c.max_position_embeddings);
+  rope.truncate = c.rope.options.truncate;
   return rope;
 }
 
@@ -63,6 +64,7 @@ constexpr Model<Config> kOlmo3 = {
                .hf_prefixes = {"model."},
                .doc = "OLMo 3: the olmo2 block, three layers with a window and one without"},
     .keys = olmo3_keys,
+    .derive = olmo3_derive,
     .validate = olmo3_validate,
     .blocks = blocks,
     .plan = olmo3_plan,

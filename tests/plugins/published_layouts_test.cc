@@ -91,12 +91,42 @@ TEST(RopeLayouts, KeysOfAnotherKindAreListedAndHaveTheirDefaults) {
   EXPECT_EQ(yarn.values().number("rope_scaling.beta_fast"), 16);
   ASSERT_EQ(yarn.idle().size(), 1u);
   EXPECT_TRUE(yarn.idle()[0].starts_with("rope_scaling.mscale (")) << yarn.idle()[0];
-  // The windowed layers use the keys.
-  const ModelConfig windowed = configure(small_config("olmo3", R"(, "rope_parameters":
-      {"full_attention": {"rope_type": "default", "factor": 2.0, "beta_fast": 16.0},
-       "sliding_attention": {"rope_type": "yarn"}})"));
-  EXPECT_EQ(windowed.values().number("rope_scaling.beta_fast"), 16);
-  EXPECT_TRUE(windowed.idle().empty());
+}
+
+TEST(RopeLayouts, EachKindOfLayersHasItsScaling) {
+  const std::string full = R"(, "rope_parameters": {"full_attention":
+      {"rope_type": "yarn", "factor": 8.0, "beta_fast": 16.0, "attention_factor": 1.5},
+      "sliding_attention": )";
+  const config::Table own =
+      values_of("olmo3", full + R"({"rope_type": "yarn", "factor": 2.0, "beta_slow": 3.0}})");
+  EXPECT_EQ(own.number("rope_scaling.factor"), 8);
+  EXPECT_EQ(own.number("sliding_rope_scaling.factor"), 2);
+  EXPECT_EQ(own.number("sliding_rope_scaling.beta_fast"), 32);
+  EXPECT_EQ(own.number("sliding_rope_scaling.beta_slow"), 3);
+  EXPECT_FALSE(own.has("sliding_rope_scaling.attention_factor"));
+  EXPECT_EQ(own.integer("sliding_rope_scaling.original_max_position_embeddings"), 2048);
+  EXPECT_FALSE(
+      values_of("olmo3", full + R"({"rope_type": "default"}})").has("sliding_rope_scaling.factor"));
+  EXPECT_NE(refusal("olmo3", full + R"({"rope_type": "yarn"}})")
+                .find("'rope_parameters.sliding_attention.factor' is missing"),
+            std::string::npos);
+  const ModelConfig idle = configure(small_config("olmo3", R"(, "rope_parameters":
+      {"full_attention": {"rope_type": "default", "rope_theta": 50.0, "factor": 2.0},
+       "sliding_attention": {"rope_type": "linear", "factor": 4.0, "beta_fast": 16.0}})"));
+  EXPECT_EQ(idle.values().number("rope_scaling.factor"), 1);
+  EXPECT_EQ(idle.values().number("sliding_rope_scaling.factor"), 4);
+  EXPECT_EQ(idle.idle().size(), 2u);
+}
+
+// Run files of models with one scaling for all layers name its keys once.
+TEST(RopeLayouts, AKindWithoutAFactorSharesTheOtherScaling) {
+  const config::Table values = values_of("olmo3", R"(, "rope_scaling": {"rope_type": "yarn",
+      "factor": 8.0, "beta_fast": 16.0, "original_max_position_embeddings": 64},
+      "rope_parameters": {"full_attention": {"rope_theta": 50.0},
+                          "sliding_attention": {"rope_type": "yarn"}})");
+  EXPECT_EQ(values.number("sliding_rope_scaling.factor"), 8);
+  EXPECT_EQ(values.number("sliding_rope_scaling.beta_fast"), 16);
+  EXPECT_EQ(values.integer("sliding_rope_scaling.original_max_position_embeddings"), 64);
 }
 
 TEST(RopeLayouts, TruncateCountsInFlatObjectsOnly) {
