@@ -20,6 +20,7 @@ RmsNormOptions norm_options(const Config& c) { return {.eps = c.rms_norm_eps}; }
 
 RopeOptions rope_of(const Config& c, const Kind& kind) {
   if (!kind.global) return {.theta = c.local_rope_theta};
+  if (c.global_rope_type != kProportional) return {.theta = c.global_rope_theta};
   // Only the pairs (i, i + H / 2) of the first R frequencies are rotated, by theta^(-2 i / H) =
   // (theta^(R / H))^(-2 i / R).
   const auto h = static_cast<double>(c.global_head_dim);

@@ -38,6 +38,9 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   std::string_view local_rope_type, global_rope_type;
 };
 
+// Rotary positions of global layers.
+inline constexpr std::string_view kProportional = "proportional";
+
 // The kind of a layer.
 struct Kind {
   bool global = false;
@@ -52,6 +55,7 @@ inline constexpr std::uint32_t kLocal = 1, kGlobal = 2, kLocalShared = 3, kGloba
                                kPerLayerInputs = 5;
 
 void keys(lamina::sdk::Schema<Config>& key);
+void derive(const Config& c, const lamina::sdk::Derived& derived);
 void validate(const Config& c, const lamina::sdk::Problems& problem);
 std::vector<lamina::sdk::Block<Config>> blocks();
 lamina::sdk::Plan plan(const Config& c);
@@ -72,6 +76,7 @@ inline constexpr lamina::sdk::Model<four::Config> kGemma4 = {
                .hf_prefixes = {"model.", "language_model.", "model.language_model."},
                .doc = "Gemma 4, text: E2B, E4B, 26B A4B, 31B"},
     .keys = four::keys,
+    .derive = four::derive,
     .validate = four::validate,
     .own_checks = true,
     .blocks = four::blocks,

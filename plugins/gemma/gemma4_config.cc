@@ -55,18 +55,18 @@ void attention_keys(Schema<Config>& key) {
   key("rope_parameters.sliding_attention.rope_theta", &Config::local_rope_theta,
       {.fallback = 10000.0, .above = 0, .doc = "their base"});
   key("rope_parameters.full_attention.rope_type", &Config::global_rope_type,
-      {.fallback = "proportional",
-       .choices = {"proportional"},
-       .doc = "rotary positions of global layers"});
+      {.choices = {kProportional, "default"},
+       .doc = "rotary positions of global layers; default \"proportional\", or \"default\" if "
+              "config.json has other keys for them"});
   key("rope_parameters.full_attention.rope_theta", &Config::global_rope_theta,
       {.fallback = 1000000.0, .above = 0, .doc = "their base"});
   key("rope_parameters.full_attention.factor", &Config::global_rope_factor,
-      {.fallback = 1.0, .above = 0, .doc = "their positions are divided by it"});
+      {.fallback = 1.0, .above = 0, .doc = "proportional: positions are divided by it"});
   key("rope_parameters.full_attention.partial_rotary_factor", &Config::partial_rotary_factor,
-      {.fallback = 0.25,
-       .max = 1,
+      {.max = 1,
        .above = 0,
-       .doc = "fraction of a global head's dims to which RoPE is applied"});
+       .doc = "proportional: fraction of a global head's dims to which RoPE is applied; default "
+              "0.25, or 1 beside a rope_type"});
 }
 
 void sharing_keys(Schema<Config>& key) {
@@ -105,7 +105,8 @@ void validate_heads(const Config& c, const Problems& problem) {
     problem("head_dim", "got ", c.head_dim, "; rotary positions need an even width");
   if (c.global_head_dim % 2 != 0)
     problem("global_head_dim", "got ", c.global_head_dim, "; rotary positions need an even width");
-  if (c.partial_rotary_factor * static_cast<double>(c.global_head_dim) < 2)
+  if (c.global_rope_type == kProportional &&
+      c.partial_rotary_factor * static_cast<double>(c.global_head_dim) < 2)
     problem("rope_parameters.full_attention.partial_rotary_factor",
             "leaves no pair of global_head_dim = ", c.global_head_dim,
             " to rotate; it must be at least 2 / global_head_dim");
@@ -155,6 +156,13 @@ void keys(Schema<Config>& key) {
   expert_keys(key);
   // The host warns of dropout; only rope_parameters has the bases.
   key.ignore({"attention_dropout", "rope_theta"});
+}
+
+// The defaults of transformers are for config.json files without the whole object.
+void derive(const Config& c, const Derived& derived) {
+  derived.set("rope_parameters.full_attention.partial_rotary_factor",
+              c.global_rope_type.empty() ? 0.25 : 1.0);
+  derived.set("rope_parameters.full_attention.rope_type", kProportional);
 }
 
 void validate(const Config& c, const Problems& problem) {

@@ -129,6 +129,36 @@ TEST(RopeLayouts, AKindWithoutAFactorSharesTheOtherScaling) {
   EXPECT_EQ(values.integer("sliding_rope_scaling.original_max_position_embeddings"), 64);
 }
 
+TEST(RopeLayouts, DefaultsOfGlobalLayersAreForFilesWithoutTheirObject) {
+  const auto expect = [](const std::string& more, const char* type, double share) {
+    const config::Table values = values_of("gemma4_text", more);
+    EXPECT_EQ(values.string("rope_parameters.full_attention.rope_type"), type) << more;
+    EXPECT_EQ(values.number("rope_parameters.full_attention.partial_rotary_factor"), share) << more;
+  };
+  const auto object = [](const std::string& members) {
+    return R"(, "rope_parameters": {"sliding_attention": {"rope_type": "default",
+              "rope_theta": 100.0}, "full_attention": {"rope_theta": 1000.0)" +
+           members + "}}";
+  };
+  expect("", "proportional", 0.25);
+  expect(object(R"(, "rope_type": "proportional")"), "proportional", 1);
+  expect(object(R"(, "rope_type": "proportional", "partial_rotary_factor": 0.5)"), "proportional",
+         0.5);
+  expect(object(""), "default", 1);
+  expect(object(R"(, "rope_type": "default")"), "default", 1);
+  // A run file may change one value.
+  config::Raw raw = config::parse_json(small_config("gemma4_text"), "config.json", "model.");
+  raw.append(config::parse_toml("model.rope_parameters.full_attention.rope_theta = 1e5", "run.toml",
+                                config::Origin::Kind::run_file));
+  const lamina::testing::TempDir folder;
+  const config::ModelSource source =
+      config::load_model(folder.write("config.json", small_config("gemma4_text")));
+  const config::Table changed =
+      load_family(lamina::testing::shipped_plugins(), source).configure(raw, "run.toml").values();
+  EXPECT_EQ(changed.string("rope_parameters.full_attention.rope_type"), "proportional");
+  EXPECT_EQ(changed.number("rope_parameters.full_attention.partial_rotary_factor"), 0.25);
+}
+
 TEST(RopeLayouts, TruncateCountsInFlatObjectsOnly) {
   const std::string yarn = R"({"rope_type": "yarn", "factor": 2.0, "truncate": false})";
   EXPECT_FALSE(
