@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "config.h"
+#include "scalings.h"
 
 namespace deepseek {
 namespace {
@@ -21,8 +22,7 @@ constexpr double kTiny = 1e-8;  // keeps logarithms and quotients finite
 double softmax_scale(const Config& c) {
   const double width = static_cast<double>(c.qk_nope_head_dim + c.qk_rope_head_dim);
   const RopeOptions& rope = c.rope.options;
-  const bool stretched = c.rope.type != "default" && rope.mscale_all_dim != 0 && rope.factor > 1;
-  const double m = stretched ? 0.1 * rope.mscale_all_dim * std::log(rope.factor) + 1 : 1;
+  const double m = c.rope.type == "default" ? 1 : yarn_scale(rope.factor, rope.mscale_all_dim);
   return m * m / std::sqrt(width);
 }
 

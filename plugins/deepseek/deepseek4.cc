@@ -30,7 +30,7 @@ RopeOptions rope_of(const Config& c, std::int64_t ratio) {
   rope = rope_options(c.rope, c.qk_rope_head_dim, c.max_position_embeddings);
   rope.theta = c.compress_rope_theta;
   rope.interleaved = true;
-  rope.attention_factor = 1;
+  if (rope.attention_factor == 0) rope.attention_factor = 1;  // checkpoints before 0.1
   return rope;
 }
 

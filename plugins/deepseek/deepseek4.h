@@ -16,13 +16,16 @@ inline constexpr std::int64_t kHeavy = 128;  // to all entries of long windows (
 
 struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   std::int64_t q_lora_rank, qk_rope_head_dim;
-  double partial_rotary_factor;  // determines qk_rope_head_dim; 0 = not given
+  // The rotated share of a head, which determines qk_rope_head_dim: of the model, and of layers
+  // with and without only a window; 0 = not given.
+  double rotary_share, window_rotary_share, compressed_rotary_share;
   std::int64_t o_groups, o_lora_rank;
   std::int64_t sliding_window;
   std::vector<std::int64_t> compress_ratios;  // kWindow, kSparse or kHeavy; one per layer, or more
   std::vector<std::string_view> layer_types;  // the same by name; empty = compress_ratios
   std::int64_t sparse_rate, heavy_rate;       // tokens of a window
   double compress_rope_theta;
+  std::string_view window_rope_type;  // empty if files lack an object for each kind of layers
   std::int64_t index_heads, index_head_dim, index_topk;
   double indexer_loss_weight;
   bool indexer_sparse_training;

@@ -14,6 +14,8 @@ constexpr std::string_view kWindowType = "sliding_attention",
                            kSparseType = "compressed_sparse_attention",
                            kHeavyType = "heavily_compressed_attention", kHashType = "hash_moe",
                            kMoeType = "moe";
+constexpr std::string_view kWindowShare = "rope_parameters.main.partial_rotary_factor",
+                           kCompressedShare = "rope_parameters.compress.partial_rotary_factor";
 
 void attention_keys(Schema<Config>& key) {
   key("q_lora_rank", &Config::q_lora_rank,
@@ -21,13 +23,16 @@ void attention_keys(Schema<Config>& key) {
   key("qk_rope_head_dim", &Config::qk_rope_head_dim,
       {.min = 2,
        .doc = "dims at the end of each head to which RoPE is applied; default head_dim / 8"});
-  key("partial_rotary_factor", &Config::partial_rotary_factor,
-      {.max = 1,
-       .above = 0,
-       .aliases = {"rope_parameters.main.partial_rotary_factor",
-                   "rope_parameters.compress.partial_rotary_factor"},
-       .flags = LAMINA_KEY_HF_ONLY,
-       .doc = "qk_rope_head_dim as a fraction of head_dim; takes precedence"});
+  const auto share = [&](std::string_view name, double Config::*member) {
+    key(name, member,
+        {.max = 1,
+         .above = 0,
+         .flags = LAMINA_KEY_HF_ONLY,
+         .doc = "qk_rope_head_dim as a fraction of head_dim; takes precedence"});
+  };
+  share("partial_rotary_factor", &Config::rotary_share);
+  share(kWindowShare, &Config::window_rotary_share);
+  share(kCompressedShare, &Config::compressed_rotary_share);
   key("o_groups", &Config::o_groups,
       {.fallback = 8, .min = 1, .doc = "groups of heads with separate output projections"});
   key("o_lora_rank", &Config::o_lora_rank,
@@ -139,7 +144,8 @@ void keys(Schema<Config>& key) {
                       .rope = {.group = "compress",
                                .flat_too = true,
                                .theta_group = "main",
-                               .types = deepseek::scalings()}});
+                               .types = deepseek::scalings(),
+                               .attention_factor_is_derived = true}});
   attention_keys(key);
   expert_keys(key);
   key("hc_mult", &Config::hc_mult, {.fallback = 4, .min = 1, .doc = "residual streams"});
@@ -153,15 +159,31 @@ void keys(Schema<Config>& key) {
   // Files state how they are stored.
   key.ignore({"expert_dtype", "intermediate_size", "router_jitter_noise"});
   key.only("mlp_bias", false, "feed-forwards have no biases here");
-  key.only("rope_parameters.main.rope_type", std::string_view("default"),
-           "positions of layers with only a window are never stretched");
+  key("rope_parameters.main.rope_type", &Config::window_rope_type,
+      {.choices = {"default"},
+       .aliases = {"rope_parameters.main.type"},
+       .flags = LAMINA_KEY_HF_ONLY,
+       .doc = "positions of layers with only a window are never stretched"});
+}
+
+// As in transformers: 1 unless the file has an object for each kind of layers, which is taken
+// unchanged.
+double attention_factor_of(const Config& c) {
+  if (c.window_rope_type.empty()) return 1;
+  const RopeOptions& rope = c.rope.options;
+  if (rope.mscale == 0 || rope.mscale_all_dim == 0) return deepseek::yarn_scale(rope.factor, 1);
+  return deepseek::yarn_scale(rope.factor, rope.mscale) /
+         deepseek::yarn_scale(rope.factor, rope.mscale_all_dim);
 }
 
 void derive(const Config& c, const Derived& derived) {
-  const double rotary = c.partial_rotary_factor > 0 ? c.partial_rotary_factor : 0.125;
+  double rotary = 0.125;
+  for (const double share : {c.rotary_share, c.window_rotary_share, c.compressed_rotary_share})
+    if (share > 0) rotary = share;
   derived.set("qk_rope_head_dim",
               static_cast<std::int64_t>(static_cast<double>(c.head_dim) * rotary));
   derived.set("num_hash_layers", std::min<std::int64_t>(3, c.num_hidden_layers));
+  if (c.rope.type == "yarn") derived.set("rope_scaling.attention_factor", attention_factor_of(c));
 }
 
 std::vector<std::int64_t> ratios_of(const Config& c) {
@@ -240,6 +262,10 @@ void validate(const Config& c, const Problems& problem) {
   if (!c.norm_topk_prob)
     problem("norm_topk_prob", "got false; weights of experts are always divided by their sum");
   if (c.attention_bias) problem("attention_bias", "got true; attention has no biases");
+  if (c.window_rotary_share > 0 && c.compressed_rotary_share > 0 &&
+      c.window_rotary_share != c.compressed_rotary_share)
+    problem(kCompressedShare, "got ", c.compressed_rotary_share, ", and ", kWindowShare, " is ",
+            c.window_rotary_share, "; they must be equal");
   check_layers(c, problem);
   if (problem.empty()) check_training(c, problem);
   if (c.qk_rope_head_dim % 2 != 0 || c.qk_rope_head_dim > c.head_dim)

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "plugins/small_config.h"
 #include "support/expect_error.h"
 
@@ -157,6 +159,32 @@ TEST(RopeLayouts, DefaultsOfGlobalLayersAreForFilesWithoutTheirObject) {
       load_family(lamina::testing::shipped_plugins(), source).configure(raw, "run.toml").values();
   EXPECT_EQ(changed.string("rope_parameters.full_attention.rope_type"), "proportional");
   EXPECT_EQ(changed.number("rope_parameters.full_attention.partial_rotary_factor"), 0.25);
+}
+
+TEST(RopeLayouts, CompressedLayersHaveTheAttentionFactorOfTheirLayout) {
+  const auto factor = [](const std::string& more) {
+    return values_of("deepseek_v4", more).number("rope_scaling.attention_factor");
+  };
+  const std::string yarn = R"("rope_type": "yarn", "factor": 10.0)";
+  const std::string main = R"(, "rope_parameters": {"main": {"rope_theta": 3.0}, "compress": {)";
+  EXPECT_EQ(factor(R"(, "rope_scaling": {)" + yarn + "}"), 1);
+  EXPECT_EQ(factor(R"(, "rope_scaling": {"mscale": 1.0, "mscale_all_dim": 0.5, )" + yarn + "}"), 1);
+  EXPECT_EQ(factor(R"(, "rope_scaling": {"attention_factor": 1.3, )" + yarn + "}"), 1.3);
+  EXPECT_DOUBLE_EQ(factor(main + yarn + "}}"), 0.1 * std::log(10.0) + 1);
+  EXPECT_DOUBLE_EQ(factor(main + R"("mscale": 2.0, "mscale_all_dim": 0.5, )" + yarn + "}}"),
+                   (0.2 * std::log(10.0) + 1) / (0.05 * std::log(10.0) + 1));
+  EXPECT_EQ(factor(main + R"("attention_factor": 1.3, )" + yarn + "}}"), 1.3);
+}
+
+TEST(RopeLayouts, LayersOfV4RotateTheSameShareOfAHead) {
+  const auto shares = [](const char* main, const char* compress) {
+    return refusal("deepseek_v4", fmt::format(R"(, "head_dim": 16, "partial_rotary_factor": 0.125,
+                       "rope_parameters": {{"main": {{"partial_rotary_factor": {}}},
+                                            "compress": {{"partial_rotary_factor": {}}}}})",
+                                              main, compress));
+  };
+  EXPECT_EQ(shares("0.5", "0.5"), "accepted");
+  EXPECT_NE(shares("0.25", "0.5").find("they must be equal"), std::string::npos);
 }
 
 TEST(RopeLayouts, TruncateCountsInFlatObjectsOnly) {

@@ -44,6 +44,7 @@ struct RopeKeys {
   // Files without rope_scaling and rope_parameters imply a scaling: derive() sets its type, factor,
   // original context and truncate. An object without a type is "default".
   bool scaling_is_derived = false;
+  bool attention_factor_is_derived = false;  // derive() sets it for files without it
 };
 
 inline constexpr std::string_view kLongRope = "longrope";
@@ -144,7 +145,7 @@ void rope_keys(Schema<Config>& key, Field field, const RopeKeys& keys = {}) {
        .doc = "yarn: round the ends of the ramp to integer dims"});
   if (!reads_truncate) key.ignore({"rope_scaling.truncate"});
   key("rope_scaling.attention_factor", option(&RopeOptions::attention_factor),
-      {.fallback = 0.0,
+      {.fallback = keys.attention_factor_is_derived ? std::optional<double>() : 0.0,
        .min = 0,
        .aliases = also("attention_factor"),
        .hf_name = path("attention_factor"),
