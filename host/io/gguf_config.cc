@@ -16,6 +16,7 @@ namespace {
 using Type = GgufValue::Type;
 
 constexpr std::string_view kArchitecture = "general.architecture";
+constexpr std::string_view kHeadCount = "attention.head_count", kKeyLength = "attention.key_length";
 constexpr std::string_view kTokenTable = "token_embd.weight", kHead = "output.weight";
 // Keys of an architecture that repeat information of tensors or other keys.
 constexpr std::string_view kSaidOtherwise[] = {"vocab_size", "attention.value_length",
@@ -36,10 +37,8 @@ class ConfigWriter : GgufConfigWriter {
 
   // Returns 0 if unknown.
   std::int64_t head_width() const {
-    if (const auto width = integer("attention.key_length")) return *width;
-    const GgufValue* heads = find("attention.head_count");
-    const std::int64_t count =
-        heads && !heads->is_array ? file().integer(heads->key).value_or(0) : 0;
+    if (const auto width = integer(kKeyLength)) return *width;
+    const std::int64_t count = head_count();
     return count > 0 ? integer("embedding_length").value_or(0) / count : 0;
   }
 
@@ -48,6 +47,7 @@ class ConfigWriter : GgufConfigWriter {
     key("model_type", kArchitecture).value(model_type);
     if (!marker.empty()) json().key(marker).value(true);
     write_keys();
+    write_defaults();
     write_from_tensors();
     for (const std::string_view required : {"block_count", "embedding_length"})
       if (const std::string name = fmt::format("{}{}", prefix(), required); !file().find(name))
@@ -87,6 +87,27 @@ class ConfigWriter : GgufConfigWriter {
       if (!written.insert(name).second) file().fail(value.key, "appears twice, under two names");
       write_value(key(name, value.key), value);
     }
+  }
+
+  // Returns 0 if unknown, or if layers differ.
+  std::int64_t head_count() const {
+    const GgufValue* heads = find(kHeadCount);
+    return heads && !heads->is_array ? file().integer(heads->key).value_or(0) : 0;
+  }
+
+  // Writes what a missing key means in GGUF files, because families have other defaults.
+  void write_defaults() {
+    const auto lacks = [&](std::string_view own, std::string_view published) {
+      return !file().find(fmt::format("{}{}", prefix(), own)) && keeps(published);
+    };
+    if (lacks(kRopeBase, "rope_theta"))
+      key("rope_theta", fmt::format("{}{}", prefix(), kRopeBase)).value(kDefaultRopeBase);
+    if (is_latent() || head_count() == 0) return;
+    const std::string from = fmt::format("{}{}", prefix(), kHeadCount);
+    if (lacks("attention.head_count_kv", "num_key_value_heads"))
+      key("num_key_value_heads", from).value(head_count());
+    if (const std::int64_t width = head_width(); lacks(kKeyLength, "head_dim") && width > 0)
+      key("head_dim", from).value(width);
   }
 
   // Writes values that config.json represents as words.

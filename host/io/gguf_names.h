@@ -97,6 +97,10 @@ inline constexpr ConfigName kConfigNames[] = {
     {"final_logit_softcapping", "final_logit_softcapping"},
 };
 
+// The base of rotary positions in files without "rope.freq_base", for every architecture.
+inline constexpr std::string_view kRopeBase = "rope.freq_base";
+inline constexpr double kDefaultRopeBase = 10000;
+
 // The layers with a sliding window: a list with a flag for each, or the period of layers without
 // one.
 inline constexpr std::string_view kWindowPattern = "attention.sliding_window_pattern";

@@ -79,7 +79,8 @@ class RopeScalingWriter {
 
   void write() {
     if (write_long_scaling()) return;
-    const double theta = file_.number(prefix_ + "rope.freq_base").value_or(10000);
+    const double theta =
+        file_.number(fmt::format("{}{}", prefix_, kRopeBase)).value_or(kDefaultRopeBase);
     const GgufValue* kind = out_.find(kRopeScalingType);
     const std::string_view type = kind ? *file_.text(kind->key) : "linear";
     if (type != "none" && type != "linear" && type != "yarn")

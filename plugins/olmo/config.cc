@@ -20,7 +20,6 @@ void shared_keys(Schema<Config>& key, const RopeKeys& rope) {
        .choices = {"whole", "per_head"},
        .own = true,
        .doc = "norms of queries and keys: over all heads at once, or per head"});
-  key.ignore({LAMINA_GGUF_KEY});  // GGUF files have the same rows
 }
 
 constexpr std::string_view kSlidingObject = "rope_parameters.sliding_attention.",
@@ -52,11 +51,10 @@ void sliding_rope_keys(Schema<Config>& key) {
     return nested(&Config::sliding_rope, &RopeConfig::options, member);
   };
   key("sliding_rope_theta", option(&RopeOptions::theta),
-      {.fallback = 500000.0,  // for any rope_theta, as in Transformers
-       .above = 0,
+      {.above = 0,
        .aliases = {path("rope_theta")},
        .hf_name = path("rope_theta"),
-       .doc = "base of the rotary frequencies in sliding layers"});
+       .doc = "base of the rotary frequencies in sliding layers; default 500000"});
   key("sliding_rope_type", nested(&Config::sliding_rope, &RopeConfig::type),
       {.fallback = "default",
        .choices = {"default", "linear", "dynamic", "llama3", "yarn"},
@@ -82,6 +80,7 @@ void sliding_rope_keys(Schema<Config>& key) {
 void olmo2_keys(Schema<Config>& key) {
   shared_keys(key, {});
   full_attention_only(key);
+  key.ignore({LAMINA_GGUF_KEY});  // GGUF files have the same rows
 }
 
 void olmo3_keys(Schema<Config>& key) {
@@ -95,10 +94,16 @@ void olmo3_keys(Schema<Config>& key) {
        .flags = LAMINA_KEY_PER_LAYER,
        .doc = "attention of each layer; default: every fourth layer has no window"});
   sliding_rope_keys(key);
+  key(LAMINA_GGUF_KEY, &Config::is_gguf,
+      {.fallback = false,
+       .flags = LAMINA_KEY_HF_ONLY,
+       .doc = "true for weights from a GGUF file, which may have one base for all layers"});
 }
 
 // Exports and checkpoints have all keys of stretched positions, also if both kinds share them.
 void olmo3_derive(const Config& c, const Derived& derived) {
+  // Transformers has 500000 for any rope_theta.
+  derived.set("sliding_rope_theta", c.is_gguf ? c.rope.options.theta : 500000.0);
   if (c.sliding_rope.type == "default") return;
   const bool shares = c.sliding_rope.options.factor == 0;
   const RopeOptions from = shares ? c.rope.options : RopeOptions{};

@@ -16,6 +16,7 @@ struct Config : lamina::sdk::StandardConfig {
   std::vector<std::string_view> layer_types;  // empty = every fourth layer has no window
   // Factor 0 = not given: the other layers' scaling.
   lamina::sdk::RopeConfig sliding_rope = {.options = {.factor = 0}};
+  bool is_gguf;  // the weights are from a GGUF file
 };
 
 void olmo2_keys(lamina::sdk::Schema<Config>& key);

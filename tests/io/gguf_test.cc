@@ -317,6 +317,45 @@ TEST(GgufConfig, KeepsTheNamesThatAFamilyKnows) {
   EXPECT_FALSE(config.root().find("num_hidden_layers"));
 }
 
+// llama.cpp has these defaults for every architecture; families may have others.
+TEST(GgufConfig, MissingKeysHaveTheDefaultsOfTheFormat) {
+  const auto config = [](GgufBuilder builder) {
+    builder.set("general.architecture", "bare")
+        .set("bare.block_count", 2u)
+        .set("bare.embedding_length", 8u)
+        .set("bare.attention.head_count", 2u)
+        .tensor("token_embd.weight", {8, 3}, std::vector<float>(24));
+    const TempDir dir;
+    const GgufModel model(dir.write("m.gguf", builder.bytes()));
+    return JsonDocument::parse(gguf_config(model, "bare_lm", "",
+                                           [](std::string_view key) {
+                                             return key == "rope_theta" ||
+                                                    key == "num_key_value_heads" ||
+                                                    key == "head_dim";
+                                           })
+                                   .json,
+                               "config");
+  };
+  const JsonDocument bare = config({});
+  EXPECT_EQ(bare.root().at("rope_theta").as_double(), 10000);
+  EXPECT_EQ(bare.root().at("num_key_value_heads").as_int64(), 2);
+  EXPECT_EQ(bare.root().at("head_dim").as_int64(), 4);
+  const JsonDocument given = config(GgufBuilder()
+                                        .set("bare.rope.freq_base", 5.f)
+                                        .set("bare.attention.head_count_kv", 1u)
+                                        .set("bare.attention.key_length", 6u));
+  EXPECT_EQ(given.root().at("rope_theta").as_double(), 5);
+  EXPECT_EQ(given.root().at("num_key_value_heads").as_int64(), 1);
+  EXPECT_EQ(given.root().at("head_dim").as_int64(), 6);
+  const JsonDocument latent = config(GgufBuilder()
+                                         .set("bare.attention.kv_lora_rank", 4u)
+                                         .set("bare.attention.key_length", 6u)
+                                         .set("bare.attention.value_length", 4u)
+                                         .set("bare.rope.dimension_count", 2u));
+  EXPECT_FALSE(latent.root().find("num_key_value_heads"));
+  EXPECT_FALSE(latent.root().find("head_dim"));
+}
+
 TEST(GgufConfig, RefusesFilesWithoutAWholeModel) {
   EXPECT_ERROR_SAYS(config_of(GgufBuilder()), ExitCode::checkpoint,
                     "has no 'general.architecture'");
