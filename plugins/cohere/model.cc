@@ -61,7 +61,7 @@ constexpr Model<Config> kCohere = {
     .family = {.name = "cohere",
                .hf_model_types = {"cohere", "command-r"},
                .hf_architectures = {"CohereForCausalLM"},
-               .hf_prefixes = {"model."},
+               .hf_prefixes = kTextPrefixes,
                .doc = "Command R, Aya 23 and Expanse: attention and feed-forward side by side"},
     .keys = cohere_keys,
     .derive = cohere_derive,
@@ -74,7 +74,7 @@ constexpr Model<Config> kCohere2 = {
     .family = {.name = "cohere2",
                .hf_model_types = {"cohere2"},
                .hf_architectures = {"Cohere2ForCausalLM"},
-               .hf_prefixes = {"model."},
+               .hf_prefixes = kTextPrefixes,
                .doc =
                    "Command R7B and Command A: three layers with a window, one without positions"},
     .keys = cohere2_keys,

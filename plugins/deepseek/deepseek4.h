@@ -81,7 +81,7 @@ inline constexpr lamina::sdk::Model<Config> kDeepseek4 = {
     .family = {.name = "deepseek4",
                .hf_model_types = {"deepseek_v4"},
                .hf_architectures = {"DeepseekV4ForCausalLM"},
-               .hf_prefixes = {"model."},
+               .hf_prefixes = lamina::sdk::kTextPrefixes,
                .doc = "DeepSeek V4: compressed attention, hyper-connections, hash-routed layers"},
     .keys = keys,
     .derive = derive,

@@ -58,7 +58,7 @@ constexpr Model<Config> kLfm2 = {
     .family = {.name = "lfm2",
                .hf_model_types = {"lfm2"},
                .hf_architectures = {"Lfm2ForCausalLM"},
-               .hf_prefixes = {"model."},
+               .hf_prefixes = kTextPrefixes,
                .doc = "LFM2: short gated convolutions, and attention in some layers"},
     .keys = keys,
     .derive = derive,

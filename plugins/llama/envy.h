@@ -26,7 +26,7 @@ inline constexpr lamina::sdk::Model<EnvyConfig> kEnvy = {
     .family = {.name = "envy",
                .hf_model_types = {"envy"},
                .hf_architectures = {"EnvyForCausalLM"},
-               .hf_prefixes = {"model."},
+               .hf_prefixes = lamina::sdk::kTextPrefixes,
                .doc = "MaxText's envy-switch: alternating dense and top-1 expert layers"},
     .keys = envy_keys,
     .validate = validate_envy,

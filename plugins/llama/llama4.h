@@ -44,7 +44,7 @@ inline constexpr lamina::sdk::Model<Llama4Config> kLlama4 = {
     .family = {.name = "llama4",
                .hf_model_types = {"llama4_text", "llama4"},
                .hf_architectures = {"Llama4ForCausalLM", "Llama4ForConditionalGeneration"},
-               .hf_prefixes = {"model.", "language_model."},
+               .hf_prefixes = lamina::sdk::kTextPrefixes,
                .doc = "Llama 4 Scout and Maverick, the text decoder"},
     .keys = llama4_keys,
     .derive = derive_llama4,

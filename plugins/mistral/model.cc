@@ -48,7 +48,7 @@ constexpr Model<Config> kMistral = {
     .family = {.name = "mistral",
                .hf_model_types = {"mistral", "ministral"},
                .hf_architectures = {"MistralForCausalLM", "MinistralForCausalLM"},
-               .hf_prefixes = {"model.", "language_model.", "model.language_model."},
+               .hf_prefixes = kTextPrefixes,
                .doc = "Mistral 7B, Nemo and Ministral: grouped-query attention with a sliding "
                       "window in all layers or some"},
     .keys = mistral_keys,
@@ -62,7 +62,7 @@ constexpr Model<Config> kMixtral = {
     .family = {.name = "mixtral",
                .hf_model_types = {"mixtral", "llama.expert_count"},
                .hf_architectures = {"MixtralForCausalLM"},
-               .hf_prefixes = {"model."},
+               .hf_prefixes = kTextPrefixes,
                .doc = "Mixtral 8x7B and 8x22B: two of eight experts per token"},
     .keys = mixtral_keys,
     .validate = validate_mixtral,

@@ -30,7 +30,7 @@ constexpr Model<Config> kPhi3 = {
     .family = {.name = "phi3",
                .hf_model_types = {"phi3"},
                .hf_architectures = {"Phi3ForCausalLM"},
-               .hf_prefixes = {"model."},
+               .hf_prefixes = kTextPrefixes,
                .doc = "Phi-3, Phi-3.5, Phi-4 and Phi-4-mini, up to 128k tokens by LongRoPE"},
     .keys = keys,
     .blocks = blocks,

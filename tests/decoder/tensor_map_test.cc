@@ -276,6 +276,20 @@ TEST(TensorMap, OneExpertThatIsMissingIsNamed) {
                     "  for parameter 'layers.0.gate'");
 }
 
+TEST(TensorMap, APrefixThatTheFamilyDoesNotReadIsNamed) {
+  Made made(joined(kApart, kMatrix));
+  TempDir dir;
+  TensorShapes tensors{{"model.embed.weight", {5, 4}}};
+  for (const auto& [name, shape] : others_and({{"layers.0.experts.0.gate", {3, 4}},
+                                               {"layers.0.experts.1.gate", {3, 4}},
+                                               {"layers.0.experts.0.up", {3, 4}},
+                                               {"layers.0.experts.1.up", {3, 4}}}))
+    if (name.starts_with("layers.")) tensors.emplace("text." + name, shape);
+  EXPECT_ERROR_SAYS(weights::match_weights(made.model, written(dir, tensors)), ExitCode::checkpoint,
+                    "tensors are under 'text.', which family 'cuts' does not read\n"
+                    "  expected names such as 'layers.0.");
+}
+
 TEST(TensorMap, AFusedTensorOfAnotherShapeShowsBoth) {
   Made made(joined({{1, "gate", "layers.{L}.gate_up", {sdk::part(0, 1)}},
                     {1, "up", "layers.{L}.gate_up", {sdk::part(1, 1)}},

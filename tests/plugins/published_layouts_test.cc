@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "plugins/small_config.h"
@@ -420,6 +421,19 @@ TEST(RopeLayouts, LongRopeNeedsADivisorForEachPair) {
                 .find("'rope_scaling.short_factor': got 3 numbers; longrope needs 4, one for each "
                       "rotated pair of head_dim = 8"),
             std::string::npos);
+}
+
+TEST(TensorNames, TextModelsOfWrappersAreRead) {
+  for (const char* type : {"cohere", "cohere2", "deepseek_v2", "deepseek_v3", "gemma", "lfm2",
+                           "llama", "mistral", "mixtral", "olmo2", "olmo3", "phi3"}) {
+    const lamina::testing::TempDir folder;
+    const config::ModelSource source =
+        config::load_model(folder.write("config.json", small_config(type)));
+    const auto& prefixes =
+        load_family(lamina::testing::shipped_plugins(), source).tensor_prefixes();
+    for (const char* prefix : {"language_model.", "model.language_model."})
+      EXPECT_EQ(std::ranges::count(prefixes, prefix), 1) << type;
+  }
 }
 
 TEST(LayerTypes, FamiliesWithOneKindOfLayerAcceptOnlyThatKind) {

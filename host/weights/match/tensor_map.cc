@@ -222,6 +222,12 @@ class NameMatcher {
     const std::string wanted = likely_spelling(name);
     std::vector<std::string> notes{
         fmt::format("for parameter '{}'", model_.parameters()[parameter].name)};
+    if (const auto folders = layer_folders(model_, names_); folders && known_.contains(wanted))
+      refuse(where_,
+             fmt::format("tensors are under '{}', which family '{}' does not read", folders->theirs,
+                         model_.family().name()),
+             {fmt::format("expected names such as '{}'", name),
+              "authors of plugins: add the prefix to hf_prefixes"});
     if (const std::string shard = shard_without_ ? shard_without_(name) : ""; !shard.empty())
       notes.push_back(
           fmt::format("the index assigns it to '{}', which does not contain it: download that file "

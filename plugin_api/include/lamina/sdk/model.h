@@ -31,6 +31,9 @@ struct Names {
   constexpr const std::string_view* end() const { return items + count; }
 };
 
+// hf_prefixes of a text model alone, or inside a model of images and sounds.
+inline constexpr Names kTextPrefixes = {"model.", "language_model.", "model.language_model."};
+
 struct Family {
   std::string_view name = {};   // `family` in a run file
   Names aliases = {};           // other values of `family`
