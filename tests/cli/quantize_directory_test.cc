@@ -194,6 +194,19 @@ TEST(QuantizeDirectory, ExpertsOfSeveralFormatsAreAWarning) {
   }
 }
 
+// Rows of 32 and of 128 values have other blocks here, but one form in files.
+TEST(QuantizeDirectory, Fp8IsOneFormatForAllWidths) {
+  const TempDir folder;
+  const std::string from = model_of_experts(folder);
+  const Finished result = quantize(from, folder / "fp8", "fp8");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, Not(HasSubstr("warning")));
+  const JsonDocument json = JsonDocument::parse(folder.read("fp8/config.json"), "config.json");
+  const JsonValue groups = json.root().at("quantization_config").at("config_groups");
+  EXPECT_FALSE(groups.find("group_1"));
+  EXPECT_EQ(ids_of(folder / "fp8", {}), ids_of(from, {"--quantize", "fp8"}));
+}
+
 TEST(QuantizeDirectory, TablesOfTokensHaveNoForm) {
   const TempDir folder;
   const Finished result =

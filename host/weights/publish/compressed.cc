@@ -47,6 +47,13 @@ Scheme scheme_of(const formats::BlockFormat& format) {
   return {"float-quantized", 8, "float", "channel"};
 }
 
+// Blocks of FP8 have several lengths, but files have one scale for each row.
+bool are_written_alike(const formats::BlockFormat& a, const formats::BlockFormat& b) {
+  const Scheme scheme = scheme_of(a), other = scheme_of(b);
+  return scheme.format == other.format && scheme.bits == other.bits &&
+         (scheme.strategy == "channel" || a.num_values == b.num_values);
+}
+
 // Calls use(row, group, codes) for every block.
 template <typename Use>
 void for_each_block(const CompressedMatrix& m, std::span<const std::byte> blocks, const Use& use) {
@@ -156,7 +163,8 @@ struct Group {
 std::vector<Group> groups_of(std::span<const CompressedMatrix> matrices) {
   std::vector<Group> out;
   for (const CompressedMatrix& m : matrices) {
-    auto found = std::ranges::find(out, m.format, &Group::format);
+    auto found = std::ranges::find_if(
+        out, [&](const Group& group) { return are_written_alike(*group.format, *m.format); });
     if (found == out.end()) found = out.insert(out.end(), Group{m.format, {}});
     for (std::string& name : names_of(m.module)) found->modules.push_back(std::move(name));
     found->values += m.rows * m.columns;
@@ -262,9 +270,13 @@ std::optional<CompressedMatrix> compressed_matrix(const decoder::Model& model, c
 
 std::optional<std::string> obstacle_of_experts(const decoder::Model& model, const TensorMap& map,
                                                std::span<const CompressedMatrix> matrices) {
+  const formats::BlockFormat* first = nullptr;
   std::set<std::string_view> formats;
-  for (const CompressedMatrix& m : matrices)
-    if (m.of_expert) formats.insert(m.format->name);
+  for (const CompressedMatrix& m : matrices) {
+    if (!m.of_expert) continue;
+    if (!first) first = m.format;
+    formats.insert((are_written_alike(*first, *m.format) ? first : m.format)->name);
+  }
   for (const PublishedTensor& tensor : map.tensors()) {
     const decoder::Parameter& p =
         model.parameters()[map.pieces()[static_cast<std::size_t>(tensor.pieces.front())].parameter];
