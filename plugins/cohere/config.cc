@@ -51,12 +51,12 @@ void cohere2_keys(Schema<Config>& key) {
   key.size("sliding_window_pattern", &Config::sliding_window_pattern, 4,
            "one layer in this many attends to all tokens, if layer_types is not given");
   key.alias("sliding_window_pattern", "_sliding_window_pattern");
-  key.alias("sliding_window_pattern", "layer_switch");
   key("layer_types", &Config::layer_types,
       {.choices = {kFullAttention, kSlidingAttention},
        .flags = LAMINA_KEY_PER_LAYER,
        .doc = "attention of each layer; default: by sliding_window_pattern"});
-  key.ignore({LAMINA_GGUF_KEY});  // GGUF files have the same rows
+  // GGUF files have the same rows; transformers does not read layer_switch.
+  key.ignore({LAMINA_GGUF_KEY, "layer_switch"});
   key.only("use_qk_norm", false, "queries and keys have no norms");
   key.only("position_embedding_type", std::string_view("rope_gptj"),
            "rotary positions rotate neighbouring dims");

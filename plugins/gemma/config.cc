@@ -70,6 +70,7 @@ void gemma_keys(Schema<Config>& key) {
                     .rope_theta = 10000.0,
                     .activation_key = "hidden_act"});
   full_attention_only(key);
+  key.ignore({"hidden_activation"});  // published beside hidden_act, and not read by transformers
 }
 
 void gemma2_keys(Schema<Config>& key) {

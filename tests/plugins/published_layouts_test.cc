@@ -436,6 +436,12 @@ TEST(TensorNames, TextModelsOfWrappersAreRead) {
   }
 }
 
+TEST(LayerTypes, LayerSwitchHasNoEffect) {
+  const ModelConfig config = configure(small_config("cohere2", R"(, "layer_switch": 2)"));
+  EXPECT_EQ(config.values().integer("sliding_window_pattern"), 4);
+  EXPECT_TRUE(config.unread().empty());
+}
+
 TEST(LayerTypes, FamiliesWithOneKindOfLayerAcceptOnlyThatKind) {
   const std::string full = R"(, "layer_types": ["full_attention", "full_attention",
       "full_attention", "full_attention"])";
@@ -773,6 +779,8 @@ TEST(WholeNumbers, MayHaveAPointInConfigJson) {
 }
 
 TEST(Activations, FirstGemmaReadsHiddenAct) {
+  EXPECT_EQ(values_of("gemma", R"(, "hidden_activation": "silu")").string("hidden_act"),
+            "gelu_pytorch_tanh");
   EXPECT_EQ(values_of("gemma", R"(, "hidden_act": "silu", "hidden_activation": null)")
                 .string("hidden_act"),
             "silu");

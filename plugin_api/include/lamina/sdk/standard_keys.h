@@ -62,7 +62,7 @@ struct StandardDefaults {
   // Files lack num_hidden_layers; derive() sets it, eg: from a list with one element per layer.
   bool layers_are_derived = false;
   std::int64_t max_position_embeddings = 2048;
-  // If files have both names, "hidden_activation" has precedence and is the key.
+  // Or "hidden_activation"; then hidden_act of the same files has no effect.
   std::string_view activation_key = "hidden_act";
   std::string_view hidden_act = "silu";
   double rms_norm_eps = 1e-6;
@@ -102,8 +102,6 @@ void size_keys(Schema<Config>& key, const StandardDefaults& defaults = {}) {
       {.fallback = defaults.hidden_act,
        .choices = {"silu", "swish", "gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "relu",
                    "relu2", "sigmoid"},
-       .aliases = renamed ? std::vector<std::string_view>{}
-                          : std::vector<std::string_view>{"hidden_activation"},
        .doc = "activation of the feed-forward's gate"});
   key("rms_norm_eps", &Config::rms_norm_eps,
       {.fallback = defaults.rms_norm_eps, .above = 0, .doc = "added to the mean square in norms"});
