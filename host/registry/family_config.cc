@@ -305,7 +305,8 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
   problems.raise();
 
   const bool in_wrapper = std::ranges::any_of(raw.entries, [](const config::RawEntry& entry) {
-    return without_section(entry.key).starts_with(config::kTextConfig);
+    const std::string_view name = without_section(entry.key);
+    return name.starts_with(config::kTextConfig) || name.starts_with(config::kOutside);
   });
   ModelConfig out(keys_, in_order(keys, values),
                   {.unknown = unknown_keys(keys, resolved.unread),

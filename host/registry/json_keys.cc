@@ -267,7 +267,7 @@ void settle_rope_keys(const std::vector<ModelKey>& keys, const std::string& fami
   choose_object(names, raw, problems);
   prefer_outer_context(raw);
   complete_rope_objects(keys, raw);
-  check_rope_objects(raw, problems);
+  check_rope_objects(keys, raw, problems);
   add_kinds(names, raw);
   std::set<const ModelKey*> given = keys_below(names, raw, kScaling);
   given.merge(keys_below(names, raw, kParameters));

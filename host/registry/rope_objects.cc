@@ -147,6 +147,15 @@ const ModelKey* find_declared(const std::vector<ModelKey>& keys, std::string_vie
   return key == keys.end() ? nullptr : &*key;
 }
 
+// Returns whether the family reads the entry and refuses its value.
+bool is_refused(const std::vector<ModelKey>& keys, const config::RawEntry& kind) {
+  return std::ranges::any_of(keys, [&](const ModelKey& key) {
+    return !key.ignored && config::is_called(key.key, shown(kind.key)) &&
+           std::holds_alternative<ErrorText>(
+               config::check_value(key.key, shown(kind.key), kind.value, kind.source));
+  });
+}
+
 // Returns the default of the key; nullptr if it has none.
 const config::Value* preset_of(const std::vector<ModelKey>& keys, std::string_view name) {
   const ModelKey* key = find_declared(keys, name);
@@ -229,7 +238,8 @@ void complete_rope_objects(const std::vector<ModelKey>& keys, config::Raw& raw) 
       config::Origin(object->origin));
 }
 
-void check_rope_objects(const config::Raw& raw, config::Problems& problems) {
+void check_rope_objects(const std::vector<ModelKey>& keys, const config::Raw& raw,
+                        config::Problems& problems) {
   const std::set<std::string> prefixes = prefixes_in(raw);
   // rope_scaling adds to the object of a kind of layers.
   const auto has = [&](const std::string& prefix, std::string_view name) {
@@ -251,7 +261,7 @@ void check_rope_objects(const config::Raw& raw, config::Problems& problems) {
           problems.add({null->origin.text,
                         fmt::format("'{}' is null; expected a kind of scaling", shown(null->key)),
                         {"without scaling, remove it or write \"default\""}});
-    if (!text) continue;
+    if (!text || is_refused(keys, *kind)) continue;
     for (const std::string_view name : required_by(*text))
       if (!has(prefix, name))
         problems.add({kind->origin.text,

@@ -16,8 +16,10 @@ namespace lamina::registry {
 void complete_rope_objects(const std::vector<ModelKey>& keys, config::Raw& raw);
 
 // Adds a problem for each object without a key that its kind of scaling requires, with a null as
-// the kind, or with an attention_factor of 0, which is no value that a model can have.
-void check_rope_objects(const config::Raw& raw, config::Problems& problems);
+// the kind, or with an attention_factor of 0, which is no value that a model can have. A kind that
+// the family does not support is refused where its value is checked.
+void check_rope_objects(const std::vector<ModelKey>& keys, const config::Raw& raw,
+                        config::Problems& problems);
 
 // Gives keys that the kind of scaling does not use their defaults, so that no checkpoint has
 // them. Adds a problem for each that the user set, unless a later setting changed the kind. Returns

@@ -346,6 +346,12 @@ TEST(RopeLayouts, KindsOfScalingRequireTheirKeys) {
             "accepted");
 }
 
+TEST(RopeLayouts, AKindThatTheFamilyLacksIsRefusedForItself) {
+  const std::string error = refusal("phi3", R"(, "rope_scaling": {"type": "yarn"})");
+  EXPECT_NE(error.find("'rope_scaling.type' must be"), std::string::npos) << error;
+  EXPECT_EQ(error.find("factor"), std::string::npos) << error;
+}
+
 TEST(RopeLayouts, SectionsOfImagesFitAnyWidthOfText) {
   for (const char* type : {"qwen3_vl_text", "qwen3_vl_moe_text", "qwen3_omni_moe_text",
                            "qwen3_5_text", "qwen3_5_moe_text"})
@@ -421,6 +427,16 @@ TEST(RopeLayouts, LongRopeNeedsADivisorForEachPair) {
                 .find("'rope_scaling.short_factor': got 3 numbers; longrope needs 4, one for each "
                       "rotated pair of head_dim = 8"),
             std::string::npos);
+}
+
+TEST(TensorNames, AWrapperNeedsNoTypeOfItsTextModel) {
+  const std::string text = lamina::testing::small_config("gemma3_text");
+  const std::string members = text.substr(text.find(',') + 1);  // without model_type
+  EXPECT_TRUE(configure(R"({"model_type": "gemma3", "vision_config": {"hidden_size": 4},
+                            "text_config": {)" +
+                        members + "}")
+                  .in_wrapper());
+  EXPECT_FALSE(configure(text).in_wrapper());
 }
 
 TEST(TensorNames, TextModelsOfWrappersAreRead) {
