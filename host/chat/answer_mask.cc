@@ -1,7 +1,6 @@
 #include "chat/answer_mask.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "core/utf8.h"
 
@@ -15,14 +14,6 @@ std::vector<std::size_t> character_starts(const std::string& text) {
     if (!utf8_continues(text[i])) out.push_back(i);
   out.push_back(text.size());
   return out;
-}
-
-// The first token that contains the byte; tokens are in the order of the text.
-std::optional<std::size_t> token_of(const std::vector<text::Span>& spans, std::size_t byte) {
-  const auto found = std::partition_point(
-      spans.begin(), spans.end(), [byte](const text::Span& span) { return span.end <= byte; });
-  if (found == spans.end() || found->begin > byte) return {};
-  return static_cast<std::size_t>(found - spans.begin());
 }
 
 // Most vocabularies reproduce a text byte by byte: then the tokens' lengths give their spans, in
@@ -46,17 +37,16 @@ text::Encoding encode(const text::Tokenizer& tokenizer, const std::string& text)
 
 MaskedTokens encode_with_mask(const text::Tokenizer& tokenizer, const std::string& text,
                               const std::vector<jinja::RenderedSpan>& generated) {
-  text::Encoding encoding = encode(tokenizer, text);
-  MaskedTokens out{std::move(encoding.ids), std::vector<bool>(encoding.spans.size())};
+  const text::Encoding encoding = encode(tokenizer, text);
+  const std::vector<text::Span>& spans = encoding.spans;  // in the order of the text
+  MaskedTokens out{encoding.ids, std::vector<bool>(spans.size())};
   for (const jinja::RenderedSpan& block : generated) {
     if (block.begin == block.end) continue;
-    const auto first = token_of(encoding.spans, block.begin);
-    if (!first) break;
-    std::size_t last_character = block.end - 1;
-    while (utf8_continues(text[last_character])) --last_character;
-    const auto last = token_of(encoding.spans, last_character);
-    const std::size_t end = last ? *last + 1 : out.generated.size();
-    for (std::size_t i = *first; i < end; ++i) out.generated[i] = true;
+    const auto first =
+        std::partition_point(spans.begin(), spans.end(),
+                             [&](const text::Span& token) { return token.end <= block.begin; });
+    for (auto token = first; token != spans.end() && token->begin < block.end; ++token)
+      out.generated[static_cast<std::size_t>(token - spans.begin())] = true;
   }
   return out;
 }

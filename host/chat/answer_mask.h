@@ -15,10 +15,9 @@ struct MaskedTokens {
 };
 
 // The tokens of the whole text, including control tokens in users' texts, as training data is read.
-// Generated tokens are in the template's {% generation %} blocks. The rules are those in
-// transformers' return_assistant_tokens_mask: a token on the border belongs to the block; if the
-// last character of a block has no token, all following tokens belong to it; if the first character
-// has none, neither this block nor later ones count.
+// A token is generated if a byte of it is in one of the template's {% generation %} blocks: all
+// tokens of a character are, and so is a token on the border, as in transformers'
+// return_assistant_tokens_mask.
 MaskedTokens encode_with_mask(const text::Tokenizer& tokenizer, const jinja::Rendered& rendered);
 // Likewise for parts of a text given in bytes that are boundaries of characters.
 MaskedTokens encode_with_mask(const text::Tokenizer& tokenizer, const std::string& text,

@@ -26,10 +26,13 @@ std::vector<std::size_t> learned_answers(const Conversation& conversation, Learn
   return answers;
 }
 
+// Whole characters.
 std::size_t common_prefix(std::string_view a, std::string_view b) {
   if (b.starts_with(a)) return a.size();
-  return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first -
-                                  a.begin());
+  auto same = static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first -
+                                       a.begin());
+  while (same > 0 && same < b.size() && utf8_continues(b[same])) --same;
+  return same;
 }
 
 // An answer, and the text that ends with it.
@@ -63,7 +66,6 @@ class Rendering {
                        "the text before the answer differently if the answer exists",
                        message + 1),
            {"use a template with {% generation %} marks around answers"}});
-    while (out.begin > 0 && out.begin < text.size() && utf8_continues(text[out.begin])) --out.begin;
     return out;
   }
 
@@ -128,7 +130,8 @@ MaskedTokens marked(const text::Tokenizer& tokenizer, Rendering& rendering,
 MaskedTokens whole_conversation(const text::Tokenizer& tokenizer, Rendering& rendering,
                                 const Conversation& conversation) {
   const std::string text = rendering.first(conversation.size(), false).text;
-  std::vector<jinja::RenderedSpan> left_out;
+  std::vector<jinja::RenderedSpan> learned;
+  std::size_t done = 0;  // all text before it is learned or left out
   for (std::size_t i = 0; i < conversation.size(); ++i) {
     if (is_learned(conversation.messages()[i].root())) continue;
     const std::string before = i == 0 ? "" : rendering.first(i, false).text;
@@ -140,11 +143,11 @@ MaskedTokens whole_conversation(const text::Tokenizer& tokenizer, Rendering& ren
                                    "differently once the conversation continues",
                                    i + 1),
                        {"use data.loss_on = \"assistant\""}});
-    left_out.push_back({before.size(), with.size()});
+    if (done < before.size()) learned.push_back({done, before.size()});
+    done = std::max(done, with.size());
   }
-  MaskedTokens out = encode_with_mask(tokenizer, text, left_out);
-  out.generated.flip();
-  return out;
+  if (done < text.size()) learned.push_back({done, text.size()});
+  return encode_with_mask(tokenizer, text, learned);
 }
 
 }  // namespace

@@ -23,6 +23,15 @@ constexpr const char* kThinking =
     "{{ m.content }}{% if m.role == 'assistant' %}<s>{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}";
 
+// Without end tokens: answers end with their last character.
+constexpr const char* kBare =
+    "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}";
+constexpr const char* kBareMarked =
+    "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}"
+    "{% generation %}{{ m.content }}{% endgeneration %}{% else %}{{ m.content }}{% endif %}"
+    "{% endfor %}";
+
 // Marks the generated text itself.
 constexpr const char* kMarked =
     "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}"
@@ -37,8 +46,14 @@ constexpr const char* kTwoTurns =
 
 class Model {
  public:
-  explicit Model(const char* chat_template) {
-    folder_.write("tokenizer.json", testing::tokenizer_json());
+  explicit Model(const char* chat_template, std::string_view normalizer = "null") {
+    std::string json = testing::tokenizer_json();
+    const std::string_view no_normalizer = R"("normalizer": null)", vocab = R"("vocab": {)";
+    json.replace(json.find(no_normalizer), no_normalizer.size(),
+                 R"("normalizer": )" + std::string(normalizer));
+    // The two bytes of "\u00e9".
+    json.insert(json.find(vocab) + vocab.size(), R"("\u00c3": 96, "\u00a9": 97, )");
+    folder_.write("tokenizer.json", json);
     folder_.write("chat_template.jinja", chat_template);
     tokenizer_ = text::load_tokenizer(folder_.path());
   }
@@ -132,6 +147,34 @@ TEST(TrainingText, AnswersWithWeightZeroAreReadAndNotLearned) {
     EXPECT_EQ(Model(kThinking).learned(not_first.c_str(), Learned::assistant),
               (Texts{"<|user|>a<|assistant|>bc<s><|user|>d<|assistant|>[()e<s>]"}));
   }
+}
+
+TEST(TrainingText, AllTokensOfACharacterAreLearnedOrNone) {
+  const auto two_turns = [](const std::string& weight) {
+    return R"([{"role": "user", "content": "\u00e9"},
+               {"role": "assistant", "content": "b\u00e9")" +
+           weight + R"(}, {"role": "user", "content": "d\u00e9"},
+               {"role": "assistant", "content": "\u00e9"}])";
+  };
+  for (const char* form : {kBare, kBareMarked}) {
+    const Model model(form);
+    EXPECT_EQ(model.learned(two_turns("").c_str(), Learned::assistant),
+              (Texts{"<|user|>\u00e9<|assistant|>[b\u00e9]<|user|>d\u00e9<|assistant|>[\u00e9]"}));
+    EXPECT_EQ(model.learned(two_turns("").c_str(), Learned::last),
+              (Texts{"<|user|>\u00e9<|assistant|>b\u00e9<|user|>d\u00e9<|assistant|>[\u00e9]"}));
+    EXPECT_EQ(model.learned(two_turns(R"(, "weight": 0)").c_str(), Learned::all),
+              (Texts{"[<|user|>\u00e9]<|assistant|>b\u00e9[<|user|>d\u00e9<|assistant|>\u00e9]"}));
+  }
+}
+
+TEST(TrainingText, CharactersWithoutATokenChangeNoOtherMessage) {
+  const Model model(kBareMarked, R"({"type": "Strip", "strip_left": true, "strip_right": true})");
+  EXPECT_EQ(model.learned(R"([{"role": "user", "content": "a"},
+                              {"role": "assistant", "content": " bc "},
+                              {"role": "user", "content": "d"},
+                              {"role": "assistant", "content": "e"}])",
+                          Learned::assistant),
+            (Texts{"<|user|>a<|assistant|>[bc]<|user|>d<|assistant|>[e]"}));
 }
 
 TEST(TrainingText, OtherWeightsAreRefused) {
