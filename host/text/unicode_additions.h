@@ -1,13 +1,13 @@
 // Characters that Unicode 15 and 16 added to general categories. PCRE2 10.42 knows Unicode 14;
 // published vocabularies are used with Unicode 16. Source: the Unicode Character Database,
-// DerivedGeneralCategory.txt of versions 14.0 and 16.0.
+// DerivedGeneralCategory.txt, DerivedCoreProperties.txt and Scripts.txt of versions 14.0 and 16.0.
 #pragma once
 
 #include <string_view>
 
 namespace lamina::text {
 
-// The added characters of a category or script, as the inside of a regex character class.
+// The added characters of a category, property or script, as the inside of a regex character class.
 struct UnicodeAdditions {
   std::string_view category;
   std::string_view ranges;
@@ -61,7 +61,19 @@ inline constexpr UnicodeAdditions kUnicodeAdditions[] = {
      "\\x{16100}-\\x{1611d}\\x{16d43}-\\x{16d6a}\\x{18cff}\\x{1b132}\\x{1b155}"
      "\\x{1e4d0}-\\x{1e4ea}\\x{1e5d0}-\\x{1e5ed}\\x{1e5f0}\\x{2b739}\\x{2ebf0}-\\x{2ee5d}"
      "\\x{31350}-\\x{323af}"},
-    {"Han", "\\x{2b739}\\x{2ebf0}-\\x{2ee5d}\\x{31350}-\\x{323af}"},  // a script
+    // Alphabetic characters that are no letters.
+    {"Alphabetic",
+     "\\x{363}-\\x{36f}\\x{897}\\x{c04}\\x{cf3}\\x{f82}-\\x{f83}\\x{1dd3}-\\x{1de6}\\x{10d69}"
+     "\\x{10efc}\\x{11080}-\\x{11081}\\x{11241}\\x{113b8}-\\x{113c0}\\x{113c2}\\x{113c5}"
+     "\\x{113c7}-\\x{113ca}\\x{113cc}-\\x{113cd}\\x{11f00}-\\x{11f01}\\x{11f03}"
+     "\\x{11f34}-\\x{11f3a}\\x{11f3e}-\\x{11f40}\\x{1611e}-\\x{1612e}\\x{1e08f}"},
+    // Scripts.
+    {"Arabic", "\\x{897}\\x{10ec2}-\\x{10ec4}\\x{10efc}-\\x{10eff}"},
+    {"Cyrillic", "\\x{1c89}-\\x{1c8a}\\x{1e030}-\\x{1e06d}\\x{1e08f}"},
+    {"Han", "\\x{2b739}\\x{2ebf0}-\\x{2ee5d}\\x{31350}-\\x{323af}"},
+    {"Hiragana", "\\x{1b132}"},
+    {"Katakana", "\\x{1b155}"},
+    {"Latin", "\\x{a7cb}-\\x{a7cd}\\x{a7da}-\\x{a7dc}\\x{1df25}-\\x{1df2a}"},
 };
 
 }  // namespace lamina::text

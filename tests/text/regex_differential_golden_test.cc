@@ -140,5 +140,44 @@ TEST(RegexDifferential, ClassesOfClassesSplitAsOnigurumaDoes) {
     expect_same_splits(random_class(random, 2) + "+", {texts.begin(), texts.begin() + 200});
 }
 
+// [:alpha:] and [:punct:] have other characters in Oniguruma 6.9.8 than in the reference's version:
+// regex_test.cc tests them.
+TEST(RegexDifferential, NamedSetsSplitAsOnigurumaDoes) {
+  const std::vector<std::string> texts = random_texts();
+  for (const char* set : {"\\p{Hiragana}",
+                          "\\p{Katakana}",
+                          "\\p{Latin}",
+                          "\\p{Greek}",
+                          "\\p{Cyrillic}",
+                          "\\p{Arabic}",
+                          "\\p{Hebrew}",
+                          "\\p{Devanagari}",
+                          "\\p{Bengali}",
+                          "\\p{Thai}",
+                          "\\p{Hangul}",
+                          "\\p{Han}",
+                          "\\p{Common}",
+                          "\\p{Inherited}",
+                          "\\P{Latin}",
+                          "\\p{^Greek}",
+                          "\\p{Grek}",
+                          "\\p{Letter}",
+                          "\\p{Uppercase_Letter}",
+                          "\\p{Punct}",
+                          "\\p{Symbol}",
+                          "\\h",
+                          "\\H",
+                          "\\u0661",
+                          "(?m:.)",
+                          "[[:ascii:]]",
+                          "[[:blank:]]",
+                          "[[:cntrl:]]",
+                          "[[:digit:]]",
+                          "[[:space:]]",
+                          "[[:word:]]",
+                          "[[:xdigit:]]"})
+    expect_same_splits(std::string(set) + "+", texts);
+}
+
 }  // namespace
 }  // namespace lamina::text

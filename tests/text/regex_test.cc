@@ -81,6 +81,52 @@ TEST(Regex, WordsDigitsAndBoundariesAreOnigurumas) {
   EXPECT_EQ(matches(R"([\v]+)", "a\n\v\r"), (Matches{"\v"}));
 }
 
+// PCRE2 reads a script without "sc:" as Script_Extensions, which have U+30FC and U+0640; the script
+// of both is Common.
+TEST(Regex, ScriptsAreNotTheirExtensions) {
+  using enum Regex::Dialect;
+  const std::string text = "\u3042\u30fc\u30a2";
+  for (const char* name : {"\\p{Hiragana}", "\\p{hira}", "[\\p{ Hira-Gana }]", "\\P{^Hiragana}"})
+    for (const Regex::Dialect dialect : {oniguruma, fancy_regex})
+      EXPECT_EQ(matches(name, text, dialect), Matches{"\u3042"}) << name;
+  for (const char* name : {"\\P{Katakana}+", "[\\p{^Katakana}]+", "[^\\p{Katakana}]+"})
+    EXPECT_EQ(matches(name, text), Matches{"\u3042\u30fc"}) << name;
+  for (const char* name : {"\\p{Script=Katakana}", "\\p{sc=kana}", "\\p{sc:Katakana}"})
+    EXPECT_EQ(matches(name, text, fancy_regex), Matches{"\u30a2"}) << name;
+  EXPECT_EQ(matches("\\p{scx=Katakana}+", text, fancy_regex), Matches{"\u30fc\u30a2"});
+  EXPECT_EQ(matches("\\p{Syriac}", "\u0640\u0710"), Matches{"\u0710"});
+  EXPECT_EQ(matches("\\p{Cyrillic}", "\U0001e08f"), Matches{"\U0001e08f"});
+}
+
+TEST(Regex, CategoriesHaveLongNames) {
+  using enum Regex::Dialect;
+  for (const char* name : {"\\p{Lu}", "\\p{lu}", "\\p{Uppercase_Letter}", "\\p{uppercase letter}"})
+    for (const Regex::Dialect dialect : {oniguruma, fancy_regex})
+      EXPECT_EQ(matches(name, "aB\u1c89", dialect), (Matches{"B", "\u1c89"})) << name;
+  EXPECT_EQ(matches("\\p{gc=Letter}+", "1\u1c89b", fancy_regex), Matches{"\u1c89b"});
+  EXPECT_EQ(matches("\\pL+", "1\u1c89b", fancy_regex), Matches{"\u1c89b"});
+}
+
+// As tokenizers 0.23.3 has them; [:punct:] includes symbols, \p{Punct} does not.
+TEST(Regex, NamedClassesAreOnigurumas) {
+  EXPECT_EQ(matches("\\p{Punct}+", "a!$\u3001"), (Matches{"!", "\u3001"}));
+  EXPECT_EQ(matches("[[:punct:]]+", "a!$\u3001"), Matches{"!$\u3001"});
+  EXPECT_EQ(matches("[[:^alpha:]]+", "a1\u0363!"), (Matches{"1", "!"}));
+  EXPECT_EQ(matches("[[:alnum:]_]+", "a\u0661_ b"), (Matches{"a\u0661_", "b"}));
+  EXPECT_EQ(matches("[[:word:]&&[^[:digit:]]]+", "a1_"), (Matches{"a", "_"}));
+  EXPECT_EQ(matches("[[:blank:]]+", " \t\n\u3000"), (Matches{" \t", "\u3000"}));
+  EXPECT_EQ(matches("\\h+|\\H", "fFg \uff11"), (Matches{"fF", "g", " ", "\uff11"}));
+  EXPECT_EQ(matches("[\\h-]+", "f-g"), Matches{"f-"});
+  EXPECT_EQ(matches("[\\u3040-\\u309f]+|\\u0041", "A\u3042a"), (Matches{"A", "\u3042"}));
+  EXPECT_EQ(matches("\\u{3042}", "\u3042", Regex::Dialect::fancy_regex), Matches{"\u3042"});
+}
+
+TEST(Regex, TheOptionMOfOnigurumaLetsADotMatchLineEnds) {
+  EXPECT_EQ(matches("(?m:a.)|a.", "a\na"), Matches{"a\n"});
+  EXPECT_EQ(matches("(?im)A.", "a\na"), Matches{"a\n"});
+  EXPECT_EQ(matches("(?m)a(?-m:.)", "a\nab"), Matches{"ab"});
+}
+
 TEST(Regex, AnchorsOfOnigurumaAreTheEndsOfLines) {
   EXPECT_EQ(matches(R"(^\w)", "ab\ncd\n\ne"), (Matches{"a", "c", "e"}));
   EXPECT_EQ(matches(R"(\w$)", "ab\ncd\n\ne\n"), (Matches{"b", "d", "e"}));
@@ -110,15 +156,19 @@ TEST(Regex, RefusesWhatOnigurumaReadsDifferently) {
                                       {R"(\E)", R"('\E')"},
                                       {R"(\pL)", R"('\p' without '{')"},
                                       {R"([\PL])", R"('\P' without '{')"},
-                                      {"(?m).+", "the option 'm' of a group"},
+                                      {"a(?i)b|c", "'(?i)' inside a branch"},
+                                      {"\\|(?m).", "'(?m)' inside a branch"},
+                                      {R"(\p{Graph})", "the property 'Graph'"},
+                                      {R"(\p{sc=Han})", "the property 'sc=Han'"},
+                                      {"[[:graph:]]", "a class '[:graph:]'"},
+                                      {R"(\u30)", R"('\u' without hexadecimal digits)"},
                                       {"(?is:.+)", "the option 's' of a group"},
                                       {"a{2}?", "'?' after '{N}'"},
-                                      {"a{1,2}+", "'}+'"},
-                                      {R"(\h)", R"('\h')"}})
+                                      {"a{1,2}+", "'}+'"}})
     EXPECT_THAT(error(pattern), ::testing::HasSubstr(std::string("test: ") + what +
                                                      " in a pattern is not supported"))
         << pattern;
-  EXPECT_EQ(error("(?i:'s)|(?<s>a)(?<!m)(?:s)(?=m)|\\(?m"), "accepted");
+  EXPECT_EQ(error("(?i)a|(?i)b|((?m).)|(?i:'s)|(?<s>a)(?<!m)(?:s)(?=m)|\\(?m"), "accepted");
   std::string boundaries;
   for (int i = 0; i < 30000; ++i) boundaries += "\\b";
   EXPECT_THAT(error(boundaries), ::testing::HasSubstr("more than 4194304 bytes of character sets"));
@@ -135,7 +185,10 @@ TEST(Regex, RefusesClassesThatItCannotRead) {
     return std::string("accepted");
   };
   EXPECT_THAT(error("[a~~b]"), ::testing::HasSubstr("'~~' inside a class in a pattern"));
-  EXPECT_THAT(error("[[:alpha:]]"), ::testing::HasSubstr("a class '[:name:]' in a pattern"));
+  EXPECT_THAT(error("[[:alpha:]]"), ::testing::HasSubstr("a class '[:alpha:]' in a pattern"));
+  EXPECT_THAT(error(R"(\h)"), ::testing::HasSubstr(R"('\h' in a pattern)"));
+  EXPECT_THAT(error(R"(\u{3040)"), ::testing::HasSubstr(R"('\u' without hexadecimal digits)"));
+  EXPECT_THAT(error(R"(\p{gc=Nobody})"), ::testing::HasSubstr("the property 'gc=Nobody'"));
   EXPECT_THAT(error("[a&&]"), ::testing::HasSubstr("an operator without a set on both sides"));
   EXPECT_THAT(error("[a[b]"), ::testing::HasSubstr("a class without its ']'"));
   EXPECT_THAT(error(std::string(70, '[') + "a"),
