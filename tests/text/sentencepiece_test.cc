@@ -90,6 +90,19 @@ TEST(SentencePiece, UserDefinedPiecesAlwaysCount) {
   }
 }
 
+// As in SentencePiece 0.2.3.
+TEST(SentencePiece, UserDefinedPiecesWithASpaceNeverMatch) {
+  for (unsigned model : {1U, 2U}) {
+    SmallSentencePiece pieces = small().with({{"  ", 0, 4}});
+    pieces.model = model;
+    pieces.remove_extra = false;
+    const Encoding encoding = load(pieces)->encode_with_spans("a  b");
+    EXPECT_EQ(encoding.ids, (Ids{7, 3, 3, 5})) << model;
+    EXPECT_EQ(encoding.spans[2].begin, 2u);
+    EXPECT_EQ(encoding.spans[2].end, 3u);
+  }
+}
+
 TEST(SentencePiece, UnusedPiecesComeApartAgain) {
   SmallSentencePiece pieces = small();
   pieces.pieces[8].type = 5;

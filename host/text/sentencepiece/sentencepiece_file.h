@@ -38,6 +38,7 @@ struct SentencePieceFile {
   bool add_dummy_prefix = true;
   bool remove_extra_whitespaces = true;
   bool escape_whitespaces = true;
+  bool escapes_user_defined = true;  // spaces in user-defined pieces, too; not in llama.cpp
 };
 
 // Errors (class checkpoint): an invalid file, with the position; pieces that are empty, duplicate

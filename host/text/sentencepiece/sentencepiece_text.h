@@ -23,8 +23,8 @@ class SentencePieceNormalizer {
   // Positions in a text (sorted) of U+FFFD for invalid bytes: the map does not apply to them.
   using Broken = std::vector<const char*>;
 
-  // `text` must be valid UTF-8; user-defined pieces in it stay unchanged. `owner` stores the text
-  // that the result borrows.
+  // `text` must be valid UTF-8; user-defined pieces in it stay unchanged, except for spaces.
+  // `owner` stores the text that the result borrows.
   TextPiece normalize(const TextPiece& text, const Broken& broken,
                       std::deque<PieceWriter>& owner) const;
 
@@ -38,7 +38,7 @@ class SentencePieceNormalizer {
 
   CharMap map_;
   TokenTrie user_defined_;
-  bool suffix_, dummy_, remove_extra_, escape_;
+  bool suffix_, dummy_, remove_extra_, escape_, escapes_user_defined_;
 };
 
 // Converts pieces back to text, for ids that arrive one by one.
