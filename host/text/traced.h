@@ -14,11 +14,11 @@ namespace lamina::text {
 struct TextPiece {
   std::string_view text;
   const Span* origins = nullptr;  // one per byte of text; null if not needed
-  bool at_start = false;          // true if the original text begins with it
+  std::size_t start_bytes = 0;    // bytes at its begin that come from the text's first character
 
   TextPiece part(std::size_t begin, std::size_t end) const {
     return {text.substr(begin, end - begin), origins ? origins + begin : nullptr,
-            at_start && begin == 0};
+            start_bytes > begin ? start_bytes - begin : 0};
   }
 };
 
@@ -38,6 +38,8 @@ class PieceWriter {
   void keep(std::size_t num_bytes);
   void keep_rest() { keep(in_.text.size() - at_); }
   void drop(std::size_t num_bytes) { replace(num_bytes, ""); }
+  // Likewise; at the start of the text, the following character counts as its first one.
+  void drop_before_next(std::size_t num_bytes);
   // Replaces the next bytes (at least one) by `with`, whose origin is their first character.
   void replace(std::size_t num_bytes, std::string_view with);
   // Likewise with their last character as origin.
@@ -55,6 +57,7 @@ class PieceWriter {
   std::size_t at_ = 0;
   bool changed_ = false;  // nothing is copied before the first change
   std::string text_;
+  std::size_t start_bytes_ = 0;  // of text_
   std::vector<Span> origins_;
 };
 

@@ -51,14 +51,14 @@ TEST(Growth, ATrieLooksNoFurtherThanItsLongestToken) {
   EXPECT_EQ(trie.longest("aaaab"), (std::pair<std::size_t, TokenId>{3, 1}));
 }
 
-// Whitespace tokens that also take the surrounding whitespace.
+// Whitespace tokens that also take the surrounding whitespace: the first takes all of it.
 TEST(Growth, StrippingAddedTokensLooksAtEachPlaceOnce) {
   AddedTokenMatcher matcher;
   matcher.add("\n", {1, "\n", false, true, true, false, false});
   std::size_t tokens = 0;
   matcher.split(std::string(3000000, '\n'), true,
                 [&](std::string_view, const AddedToken* token) { tokens += token != nullptr; });
-  EXPECT_EQ(tokens, 3000000u);
+  EXPECT_EQ(tokens, 1u);
 }
 
 TEST(SymbolTable, CutsWhereNoTokenHoldsTheTwoCharacters) {

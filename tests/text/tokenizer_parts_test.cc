@@ -217,6 +217,50 @@ TEST(TokenizerParts, MetaspacePutsASpaceInFront) {
   EXPECT_EQ(encode("first", "<s>ab"), (Ids{9, 2}));
 }
 
+// As tokenizers 0.23.3, which fails on the text "<e>\n ab": there "<e>" has all white space.
+TEST(TokenizerParts, ATokenThatTheOneBeforeItConsumedIsDropped) {
+  const auto encode = [](const std::string& first, const std::string& second,
+                         const std::string& text) {
+    Parts parts = words({"ab"});
+    parts.pre_tokenizer = R"({"type":"WhitespaceSplit"})";
+    parts.added_tokens = R"({"id":8,"content":"<e>",)" + first + R"(},{"id":9,"content":)" + second;
+    return load(parts)->encode(text);
+  };
+  const std::string rstrip = R"("rstrip":true)", lstrip = R"("\n","lstrip":true})",
+                    both = R"("  ","lstrip":true,"rstrip":true})";
+  EXPECT_EQ(encode(rstrip, lstrip, "<e>\nab"), (Ids{8, 1}));
+  EXPECT_EQ(encode(rstrip, lstrip, "<e>\n ab"), (Ids{8, 1}));
+  EXPECT_EQ(encode(rstrip, R"("\n"})", "<e>\n ab"), (Ids{8, 9, 1}));
+  EXPECT_EQ(encode(R"("rstrip":false)", lstrip, "<e> \nab"), (Ids{8, 9, 1}));
+  EXPECT_EQ(encode(rstrip, both, "    ab"), (Ids{9, 1}));
+  EXPECT_EQ(encode(rstrip, both, "ab      ab"), (Ids{1, 9, 1}));
+}
+
+// As tokenizers 0.23.3: the scheme "first" is about the original text.
+TEST(TokenizerParts, MetaspaceFirstIsAboutTheTextBeforeTheNormalizer) {
+  const std::string space = kSpace;
+  const auto encode = [&](const std::string& normalizer, const std::string& text) {
+    Parts parts = words({space + "ab", "ab"});
+    parts.normalizer = normalizer;
+    parts.pre_tokenizer =
+        R"({"type":"Metaspace","replacement":")" + space + R"(","prepend_scheme":"first"})";
+    return load(parts)->encode(text);
+  };
+  const std::string strip = R"({"type":"Strip","strip_left":true,"strip_right":true})";
+  EXPECT_EQ(encode(strip, "ab"), Ids{1});
+  EXPECT_EQ(encode(strip, " ab"), Ids{2});
+  EXPECT_EQ(encode(R"({"type":"Sequence","normalizers":[{"type":"Prepend","prepend":" "},)" +
+                       strip + "]}",
+                   "ab"),
+            Ids{1});
+  EXPECT_EQ(encode(R"({"type":"Replace","pattern":{"String":"x"},"content":"a"})", "xb"), Ids{1});
+  EXPECT_EQ(encode(R"({"type":"Replace","pattern":{"String":"xx"},"content":"a"})", "xxb"), Ids{2});
+  EXPECT_EQ(encode(R"({"type":"StripAccents"})",
+                   "\xcc\x81"
+                   "ab"),
+            Ids{2});
+}
+
 TEST(TokenizerParts, NormalizersChangeText) {
   const auto encode = [](const std::string& normalizer, const std::string& text) {
     Parts parts = words({"ab", "e", "-ab", "\xc3\xa9", "\xc3\x83\xc2\xa9"});

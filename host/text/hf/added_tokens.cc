@@ -69,14 +69,14 @@ void AddedTokenMatcher::split(
       if (touched_before || touched_after) continue;
     }
     if (token.lstrip)
-      begin = begin > done ? done + trailing_space_begin(text.substr(done, begin - done))
-                           : std::min(done, end);
+      begin = begin > done ? done + trailing_space_begin(text.substr(done, begin - done)) : done;
     if (token.rstrip) {
       // A token that is white space itself may be inside a run that was already scanned.
       if (end < space.begin || end > space.end)
         space = {end, end + leading_space_bytes(text.substr(end))};
       end = space.end;
     }
+    if (end <= begin) continue;  // white space that is a part of the token before it
     if (done < begin) piece(text.substr(done, begin - done), nullptr);
     piece(text.substr(begin, end - begin), &token);
     done = end;

@@ -100,7 +100,7 @@ Rewrite precompiled(const JsonValue& json) {
       const CharMap::Match match = map->shortest(out.rest().substr(0, length));
       if (match.num_bytes == 0) return false;
       if (match.becomes.empty())
-        out.drop(length);
+        out.drop_before_next(length);  // as the reference moves the characters after it
       else
         out.replace(length, match.becomes);
       return true;

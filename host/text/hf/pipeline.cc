@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/printable.h"
 #include "core/utf8.h"
+#include "text/characters.h"
 #include "text/hf/byte_level.h"
 #include "text/word_cache.h"
 
@@ -132,10 +133,7 @@ class Pipeline::Run {
   void add(TokenId id, const TextPiece& piece) {
     out_.ids.push_back(id);
     if (!with_spans_) return;
-    if (piece.text.empty())  // the previous token consumed it: it is all white space
-      out_.spans.push_back(out_.spans.empty() ? Span{0, 0} : out_.spans.back());
-    else
-      out_.spans.push_back({piece.origins[0].begin, piece.origins[piece.text.size() - 1].end});
+    out_.spans.push_back({piece.origins[0].begin, piece.origins[piece.text.size() - 1].end});
   }
 
   const Pipeline& parts_;
@@ -162,7 +160,8 @@ void Pipeline::encode_into(std::string_view text, const EncodeOptions& options, 
   around(template_.before, 0);
   const std::vector<Span> origins = with_spans ? identity_origins(text) : std::vector<Span>();
   Run(*this, options, text.size(), out, with_spans)
-      .text({text, with_spans ? origins.data() : nullptr, true});
+      .text({text, with_spans ? origins.data() : nullptr,
+             text.empty() ? 0 : character_bytes(text[0])});
   around(template_.after, text.size());
 }
 

@@ -32,7 +32,7 @@ void Splitter::Session::run(std::size_t index, const TextPiece& piece, const Wor
     case Step::Kind::metaspace: {
       PieceWriter out(piece);
       const bool wanted = step.scheme == PrependScheme::always ||
-                          (step.scheme == PrependScheme::first && piece.at_start);
+                          (step.scheme == PrependScheme::first && piece.start_bytes > 0);
       if (wanted && !text.starts_with(' ') && !text.starts_with(step.literal))
         out.insert(step.literal);
       for (std::size_t at; (at = out.rest().find(' ')) != std::string_view::npos;) {

@@ -165,7 +165,7 @@ class SentencePieceTokenizer final : public Tokenizer {
       for (std::size_t at : places) broken.push_back(text.data() + at);
     }
     const std::vector<Span> origins = with_spans ? identity_origins(text) : std::vector<Span>();
-    const TextPiece whole{text, with_spans ? origins.data() : nullptr, true};
+    const TextPiece whole{text, with_spans ? origins.data() : nullptr};
     Encoding out;
     out.ids.reserve(text.size() / 3 + 8);
     const auto add_one = [&](TokenId id, Span span) {
