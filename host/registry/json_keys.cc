@@ -80,9 +80,8 @@ struct RopeNames {
     scaling |= name.starts_with(kScaling);
     if (!name.starts_with(kParameters)) return;
     const std::string below = name.substr(kParameters.size());
-    const std::size_t dot = below.find('.');
     if (below.starts_with('*')) return;
-    if (dot != below.npos)
+    if (const std::size_t dot = below.find('.'); dot != below.npos)
       groups.insert(below.substr(0, dot));
     else
       flat = true;
@@ -166,30 +165,6 @@ void choose_object(const RopeNames& names, config::Raw& raw, config::Problems& p
   if (!names.groups.empty() && !groups_only) choose_groups(names, raw, problems);
 }
 
-// An object for a kind of layers without a kind of scaling has none, also if the family's default
-// is another. rope_scaling may have the kind of the main one.
-void add_kinds(const RopeNames& names, config::Raw& raw) {
-  if (has_below(raw, kScaling)) return;
-  for (const std::string& group : names.groups) {
-    const std::string object = fmt::format("{}{}.", kParameters, group);
-    const auto entry_below = [&](std::string_view name) {
-      return std::ranges::find_if(raw.entries, [&](const config::RawEntry& entry) {
-        const std::string_view path = without_section(entry.key);
-        return is_json(entry.origin) && path.starts_with(object) &&
-               (name.empty() || path.substr(object.size()) == name);
-      });
-    };
-    const auto first = entry_below("");
-    if (first == raw.entries.end() || !names.keys.contains(object + "rope_type") ||
-        entry_below("rope_type") != raw.entries.end() || entry_below("type") != raw.entries.end())
-      continue;
-    config::RawEntry kind = *first;
-    kind.key = fmt::format("{}{}rope_type", kModel, object);
-    kind.value = config::Value("default");
-    raw.entries.push_back(std::move(kind));
-  }
-}
-
 // Returns whether the value of a host key leaves the model unchanged.
 bool changes_nothing(const ModelKey& key, const config::RawEntry& entry) {
   const auto checked = config::check_value(key.key, key.key.name, entry.value, "");
@@ -268,7 +243,7 @@ void settle_rope_keys(const std::vector<ModelKey>& keys, const std::string& fami
   prefer_outer_context(raw);
   complete_rope_objects(keys, raw);
   check_rope_objects(keys, raw, problems);
-  add_kinds(names, raw);
+  add_kinds(keys, raw);
   std::set<const ModelKey*> given = keys_below(names, raw, kScaling);
   given.merge(keys_below(names, raw, kParameters));
   erase_keys(names, given, raw, [](std::string_view name) { return !is_rope_path(name); });

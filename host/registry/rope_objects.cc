@@ -271,6 +271,27 @@ void check_rope_objects(const std::vector<ModelKey>& keys, const config::Raw& ra
   }
 }
 
+void add_kinds(const std::vector<ModelKey>& keys, config::Raw& raw) {
+  const std::set<std::string> prefixes = prefixes_in(raw);
+  if (prefixes.contains(std::string(kObjects[0]))) return;
+  for (const std::string& prefix : prefixes) {
+    const std::string name = prefix + "rope_type";
+    const bool is_read = std::ranges::any_of(keys, [&](const ModelKey& key) {
+      return !key.ignored && config::is_called(key.key, shown(name));
+    });
+    const auto first = std::ranges::find_if(raw.entries, [&](const config::RawEntry& entry) {
+      return is_json(entry.origin) && entry.key.starts_with(prefix);
+    });
+    if (std::ranges::count(prefix, '.') == 2 || !is_read || kind_in(raw, prefix) ||
+        first == raw.entries.end())
+      continue;
+    config::RawEntry kind = *first;
+    kind.key = name;
+    kind.value = config::Value("default");
+    raw.entries.push_back(std::move(kind));
+  }
+}
+
 std::vector<std::string> settle_idle_scaling(const std::vector<ModelKey>& keys,
                                              config::Table& values, config::Problems& problems) {
   std::vector<std::string> listed;

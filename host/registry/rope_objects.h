@@ -21,6 +21,11 @@ void complete_rope_objects(const std::vector<ModelKey>& keys, config::Raw& raw);
 void check_rope_objects(const std::vector<ModelKey>& keys, const config::Raw& raw,
                         config::Problems& problems);
 
+// Adds the kind "default" to each object for a kind of layers that has none and that the family
+// reads: the family's default is for files without the object. With rope_scaling it adds nothing,
+// as rope_scaling may have the kind.
+void add_kinds(const std::vector<ModelKey>& keys, config::Raw& raw);
+
 // Gives keys that the kind of scaling does not use their defaults, so that no checkpoint has
 // them. Adds a problem for each that the user set, unless a later setting changed the kind. Returns
 // the keys of a config.json, with places and reasons: published files have such keys.
