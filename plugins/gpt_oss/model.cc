@@ -45,7 +45,7 @@ constexpr Model<Config> kGptOss = {
     .family = {.name = "gpt_oss",
                .hf_model_types = {"gpt_oss"},
                .hf_architectures = {"GptOssForCausalLM"},
-               .hf_prefixes = {"model."},
+               .hf_prefixes = kTextPrefixes,
                .doc = "gpt-oss 20b and 120b, in bf16 or MXFP4"},
     .keys = keys,
     .derive = derive,

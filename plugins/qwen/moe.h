@@ -45,7 +45,7 @@ inline constexpr lamina::sdk::Model<SparseConfig> kQwen3Moe = {
     .family = {.name = "qwen3_moe",
                .hf_model_types = {"qwen3_moe"},
                .hf_architectures = {"Qwen3MoeForCausalLM"},
-               .hf_prefixes = {"model."},
+               .hf_prefixes = lamina::sdk::kTextPrefixes,
                .doc = "Qwen 3 with mixtures of experts: 30B-A3B, 235B-A22B, Coder 480B-A35B"},
     .keys = qwen3_moe_keys,
     .validate = validate_moe,

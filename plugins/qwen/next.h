@@ -56,7 +56,7 @@ inline constexpr lamina::sdk::Model<NextConfig> kQwen3Next = {
     .family = {.name = "qwen3_next",
                .hf_model_types = {"qwen3_next"},
                .hf_architectures = {"Qwen3NextForCausalLM"},
-               .hf_prefixes = {"model."},
+               .hf_prefixes = lamina::sdk::kTextPrefixes,
                .doc = "Qwen 3 Next: three gated delta nets per gated attention, experts"},
     .keys = qwen3_next_keys,
     .validate = validate_next,
