@@ -29,6 +29,7 @@ Text Interpreter::render(const std::vector<std::pair<std::string, TemplateValue>
     if (const int known = symbol(name); known >= 0) scope_->set(known, value);
   Inner top(*this);  // assignments do not change the given variables
   keep(scope_);
+  top_ = scope_;
   Text text;
   root_ = out_ = &text;
   execute(tree_.body);
@@ -130,7 +131,7 @@ Interpreter::Flow Interpreter::execute_block(const Statement& statement) {
   const bool escaped = escapes_;
   if (statement.kind == StatementKind::autoescape)
     escapes_ = truth(evaluate(*statement.expression));
-  const Inner inner(*this);
+  const Inner inner(*this, statement.kind == StatementKind::block ? top_ : scope_);
   for (std::size_t i = 0; i < values.size(); ++i) assign(*statement.variables[i].first, values[i]);
   const std::size_t begin = out_->size();
   const Flow flow = execute(statement.body);

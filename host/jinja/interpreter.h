@@ -108,7 +108,7 @@ class Interpreter {
   Position at_ = 0;
   unsigned depth_ = 0;
   bool escapes_ = false;  // inside {% autoescape true %}
-  std::shared_ptr<Scope> scope_;
+  std::shared_ptr<Scope> scope_, top_;
   Text* out_ = nullptr;
   std::size_t num_written_ = 0;  // characters in all open outputs
   const Text* root_ = nullptr;

@@ -80,6 +80,20 @@ TEST(Jinja, NamespacesRefuseNamesWithAnUnderscore) {
                       "the attribute '_x' of a namespace begins with an underscore; rename it");
 }
 
+TEST(Jinja, BlocksSeeOnlyTheVariablesAtTheTopUnlessScoped) {
+  EXPECT_EQ(render("{% set x = 0 %}{% for i in [1, 2] %}{% set x = 5 %}"
+                   "{% block a %}[{{ i }}{{ x }}]{% endblock %}{% endfor %}"),
+            "[0][0]");
+  EXPECT_EQ(render("{% for i in [1, 2] %}{% block a scoped %}[{{ i }}]{% endblock %}{% endfor %}"),
+            "[1][2]");
+  EXPECT_EQ(render("{% if 1 %}{% set y = 3 %}{% endif %}"
+                   "{% block a %}{{ y }}{% set y = 4 %}{{ y }}{% endblock %}{{ y }}"),
+            "343");
+  EXPECT_EQ(render("{% block a %}{% set q = 1 %}{% block b %}<{{ q }}>{% endblock %}"
+                   "{% block c scoped %}<{{ q }}>{% endblock %}{% endblock %}"),
+            "<><1>");
+}
+
 TEST(Jinja, MacrosSeeTheDefinitionsAtTheCall) {
   EXPECT_EQ(render("{% macro m(a, b='d') %}{{ a }}{{ b }}{{ late }}{% endmacro %}"
                    "{% set late = '!' %}{{ m('x') }}{{ m(b=1, a=2) }}"),

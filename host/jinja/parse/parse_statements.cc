@@ -218,7 +218,7 @@ std::unique_ptr<Statement> Parser::parse_scoped(StatementKind kind) {
   std::string name;
   if (kind == StatementKind::block) {
     name = expect_name();
-    skip_word("scoped");
+    if (skip_word("scoped")) statement->kind = StatementKind::with;  // of no variables
   }
   const int loops = std::exchange(loops_, kind == StatementKind::autoescape ? loops_ : 0);
   statement->body = parse_inner(tag.word, tag.at);

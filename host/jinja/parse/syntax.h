@@ -77,8 +77,8 @@ enum class StatementKind : std::uint8_t {
   call,          // expression with the macro as caller
   filter_block,  // body through expression
   with,          // targets = values: body
-  block,         // body, with its own variables
-  autoescape,    // likewise; expression is the switch
+  block,         // body, with its own variables; it sees those at the top of the template
+  autoescape,    // body, with its own variables; expression is the switch
   generation,    // likewise; text that an assistant writes
   break_loop,
   next_iteration,
