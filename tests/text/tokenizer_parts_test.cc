@@ -309,6 +309,23 @@ TEST(TokenizerParts, StripTakesCharactersFromBothEndsOfAToken) {
   EXPECT_EQ(tokenizer->decode(Ids{2}), "");
 }
 
+TEST(TokenizerParts, OnlyAByteLevelFollowsATemplate) {
+  const std::string around = R"({"type":"BertProcessing","cls":["a",1],"sep":["b",2]})",
+                    in_template = R"({"type":"TemplateProcessing","special_tokens":{},)"
+                                  R"("single":[{"Sequence":{"id":"A","type_id":0}}]})";
+  const auto with = [](const std::string& steps) {
+    Parts parts = words({"a", "b"});
+    parts.decoder += R"(,"post_processor":{"type":"Sequence","processors":[)" + steps + "]}";
+    return error_of(parts);
+  };
+  EXPECT_EQ(with(around + "," + in_template + R"(,{"type":"ByteLevel"})"), "accepted");
+  for (const auto& [step, type] :
+       {std::pair{around, "BertProcessing"}, {in_template, "TemplateProcessing"}})
+    EXPECT_EQ(with(in_template + "," + step),
+              "tokenizer.json:3: 'post_processor.processors[1].type' is \"" + std::string(type) +
+                  "\", which is not supported after a TemplateProcessing");
+}
+
 TEST(TokenizerParts, NamesTheMissingPartOfAVocabulary) {
   EXPECT_EQ(error_of({.model = R"({"type":"Unigram","vocab":[["a"]]})"}),
             "tokenizer.json:5: 'model.vocab[0]' must be a token and its score, eg [\"the\", -3.5], "

@@ -54,19 +54,26 @@ constexpr Kind kKinds[] = {
     {"ByteLevel", add_nothing},  // affects offsets only
 };
 
-void add(const JsonValue& json, std::int64_t num_ids, PostTemplate& out) {
+void add(const JsonValue& json, std::int64_t num_ids, PostTemplate& out, bool& after_template) {
   if (json.at("type").as_string() == "Sequence") {
-    for (JsonValue step : json.at("processors").elements()) add(step, num_ids, out);
+    for (JsonValue step : json.at("processors").elements()) add(step, num_ids, out, after_template);
     return;
   }
-  find_kind(kKinds, json, "post_processor").add(json, num_ids, out);
+  const Kind& kind = find_kind(kKinds, json, "post_processor");
+  // The reference adds ids around each part of the template, or fails.
+  if (after_template && kind.add != add_nothing)
+    json.at("type").fail(fmt::format("is {}, which is not supported after a TemplateProcessing",
+                                     json.at("type").describe()));
+  kind.add(json, num_ids, out);
+  after_template = after_template || kind.add == add_template;
 }
 
 }  // namespace
 
 PostTemplate read_post_processor(const JsonValue& json, std::int64_t num_ids) {
   PostTemplate out;
-  if (json && !json.is_null()) add(json, num_ids, out);
+  bool after_template = false;
+  if (json && !json.is_null()) add(json, num_ids, out, after_template);
   return out;
 }
 
