@@ -217,6 +217,22 @@ TEST(TokenizerParts, MetaspacePutsASpaceInFront) {
   EXPECT_EQ(encode("first", "<s>ab"), (Ids{9, 2}));
 }
 
+// As tokenizers 0.23.3.
+TEST(TokenizerParts, OfTokensWithTheSameNormalizedFormTheOneSpeltSoCounts) {
+  for (const char* second : {"true", "false"}) {
+    Parts parts = words({"ab"});
+    parts.normalizer = R"({"type":"Lowercase"})";
+    parts.added_tokens = R"({"id":8,"content":"<A>","normalized":true,"special":true},)"
+                         R"({"id":9,"content":"<a>","normalized":true,"special":)" +
+                         std::string(second) + "}";
+    const auto tokenizer = load(parts);
+    EXPECT_EQ(tokenizer->encode("<A><a>", {.add_special = false, .parse_special = true}),
+              (Ids{9, 9}));
+    EXPECT_EQ(tokenizer->is_special(8), tokenizer->is_special(9));
+    EXPECT_EQ(tokenizer->is_special(9), second == std::string("true"));
+  }
+}
+
 // As tokenizers 0.23.3, which fails on the text "<e>\n ab": there "<e>" has all white space.
 TEST(TokenizerParts, ATokenThatTheOneBeforeItConsumedIsDropped) {
   const auto encode = [](const std::string& first, const std::string& second,

@@ -27,7 +27,11 @@ void AddedTokenMatcher::add(std::string_view pattern, const AddedToken& token) {
     }
     node = next;
   }
-  if (nodes_[static_cast<std::size_t>(node)].token >= 0) return;
+  if (const std::int32_t known = nodes_[static_cast<std::size_t>(node)].token; known >= 0) {
+    AddedToken& kept = tokens_[static_cast<std::size_t>(known)];
+    if (kept.content != pattern && token.content == pattern) kept = token;
+    return;
+  }
   nodes_[static_cast<std::size_t>(node)].token = static_cast<std::int32_t>(tokens_.size());
   tokens_.push_back(token);
 }

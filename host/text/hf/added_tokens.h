@@ -26,7 +26,8 @@ struct AddedToken {
 class AddedTokenMatcher {
  public:
   AddedTokenMatcher() { nodes_.push_back({}); }
-  // Searches for `pattern` and reports `token`. The first of two equal patterns is kept.
+  // Searches for `pattern` and reports `token`. If patterns are equal, the first token
+  // with this content is kept, else the first token.
   void add(std::string_view pattern, const AddedToken& token);
   bool empty() const { return tokens_.empty(); }
 

@@ -259,7 +259,12 @@ std::string Pipeline::spelling(TokenId id) const {
 
 bool Pipeline::is_special(TokenId id) const {
   const auto added = added_.find(id);
-  return added != added_.end() && added->second.special;
+  if (added == added_.end() || added->second.special) return added != added_.end();
+  // The reference looks up the shown form, which may be the content of another token.
+  const auto same = by_content_.find(added->second.form);
+  if (same == by_content_.end()) return false;
+  const auto other = added_.find(same->second);
+  return other != added_.end() && other->second.special;
 }
 
 std::optional<TokenId> Pipeline::find_token(std::string_view text) const {
