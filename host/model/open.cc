@@ -267,8 +267,7 @@ decoder::Model make_of(Description& from, const registry::Catalog& plugins,
   const bool omits = weights::lacks_predictions(out, files);
   if (omits) {
     from.omitted_predictions = out.mtp_depth();
-    entries.push_back(
-        by_tensors(config::kPredictionLayers, config::Value(std::int64_t{0}), where));
+    entries.push_back(by_tensors(config::kPredictionLayers, config::Value(std::int64_t{0}), where));
   }
   if (!tied && !omits) return out;
   return make(from.source, plugins, options);

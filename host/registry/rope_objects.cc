@@ -319,6 +319,16 @@ std::vector<std::string> settle_idle_scaling(const std::vector<ModelKey>& keys,
   return listed;
 }
 
+bool is_ratio_of_contexts(std::string_view key, const config::Table& values) {
+  if (!key.starts_with(kScalingPrefix) || key.substr(kScalingPrefix.size()) != "factor")
+    return false;
+  const config::Entry *kind = values.find(kKind), *factor = values.find(key),
+                      *attention = values.find(fmt::format("{}attention_factor", kScalingPrefix));
+  return kind && factor && number_in(&factor->value) == 1.0 &&
+         (kind->value == config::Value("longrope") || kind->value == config::Value("su")) &&
+         (!attention || is_zero(attention->value));
+}
+
 void check_scaled_base(const config::Table& values, config::Problems& problems) {
   for (const config::Entry& kind : values.entries()) {
     if (!is_kind(kind) || kind.value != config::Value("yarn")) continue;

@@ -32,6 +32,10 @@ void add_kinds(const std::vector<ModelKey>& keys, config::Raw& raw);
 std::vector<std::string> settle_idle_scaling(const std::vector<ModelKey>& keys,
                                              config::Table& values, config::Problems& problems);
 
+// Returns whether the key is the factor 1 of longrope that means the ratio of the contexts. In a
+// config.json only a missing factor does.
+bool is_ratio_of_contexts(std::string_view key, const config::Table& values);
+
 // Adds a problem for a base of rotary positions that yarn cannot stretch.
 void check_scaled_base(const config::Table& values, config::Problems& problems);
 

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/json_writer.h"
 #include "publishers/formats.h"
+#include "registry/rope_objects.h"
 
 namespace lamina::weights {
 namespace {
@@ -153,8 +154,9 @@ std::string hf_config(const registry::FamilyNames& names, const registry::ModelC
     }
     std::string json = config::to_json(entry->value);
     if (std::size_t dot = path.find('.'); dot != path.npos) {
-      bool left_to_the_reader = is_number(entry->value) && is_zero(entry->value) &&
-                                has_default(key, entry->value, values);
+      const bool left_to_the_reader = (is_number(entry->value) && is_zero(entry->value) &&
+                                       has_default(key, entry->value, values)) ||
+                                      registry::is_ratio_of_contexts(key.key.name, values);
       if (is_plain[path.substr(0, dot)] || left_to_the_reader) continue;
     }
     const bool none = is_zero(entry->value) || entry->value == Value(key.none_word());
