@@ -80,7 +80,6 @@ struct RopeNames {
     scaling |= name.starts_with(kScaling);
     if (!name.starts_with(kParameters)) return;
     const std::string below = name.substr(kParameters.size());
-    if (below.starts_with('*')) return;
     if (const std::size_t dot = below.find('.'); dot != below.npos)
       groups.insert(below.substr(0, dot));
     else

@@ -56,7 +56,7 @@ class QueueProgress {
   void add(const std::string& name) { add(&name); }
   // Notes a copy or a fill likewise.
   void add_copy() { add(nullptr); }
-  // Notes no work and records no events from here on, or again. See GpuProgress::set_capturing().
+  // While true, no work is noted and no events are recorded: see GpuProgress::set_capturing().
   void set_capturing(bool capturing) {
     const std::lock_guard lock(mutex_);
     capturing_ = capturing;
