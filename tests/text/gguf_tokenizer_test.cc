@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 #include <tuple>
 #include <variant>
@@ -225,6 +226,30 @@ TEST(GgufTokenizer, SeveralPiecesMayBeUnknownAndTheFileNamesTheOneOfText) {
   none.set("tokenizer.ggml.scores", std::vector<float>{0});
   EXPECT_THAT(gguf_error_of(none),
               HasSubstr("'tokenizer.ggml.token_type' has no token of the type unknown (2)"));
+}
+
+// Ids of llama.cpp: each text between such tokens begins with a space.
+TEST(GgufTokenizer, UserDefinedPiecesSplitATextFirst) {
+  const std::string space = "\xe2\x96\x81";
+  const auto with = [&](bool add_space_prefix) {
+    GgufBuilder gguf;
+    gguf.set("tokenizer.ggml.model", "llama");
+    gguf.set("tokenizer.ggml.tokens",
+             Texts{"<unk>", "<s>", "</s>", space, "a", "b", "ab", space + "ab", "<x>", "  "});
+    gguf.set("tokenizer.ggml.scores", std::vector<float>{0, 0, 0, -9, -8, -8, -1, -2, 0, 0});
+    gguf.set("tokenizer.ggml.token_type", Numbers{2, 3, 3, 1, 1, 1, 1, 1, 4, 4});
+    gguf.set("tokenizer.ggml.add_space_prefix", add_space_prefix);
+    return load_gguf(gguf);
+  };
+  const auto tokenizer = with(true);
+  EXPECT_EQ(tokenizer->encode("<x>ab"), (Ids{1, 8, 7}));
+  EXPECT_EQ(tokenizer->encode("ab<x>ab"), (Ids{1, 7, 8, 7}));
+  EXPECT_EQ(tokenizer->encode("ab <x> ab"), (Ids{1, 7, 3, 8, 3, 7}));
+  EXPECT_EQ(tokenizer->encode("a  b"), (Ids{1, 3, 4, 9, 3, 5}));
+  EXPECT_EQ(with(false)->encode("ab<x>ab"), (Ids{1, 6, 8, 6}));
+  const std::vector<AddedText> found = tokenizer->added_tokens();
+  EXPECT_TRUE(std::ranges::any_of(
+      found, [](const AddedText& token) { return token.text == "<x>" && !token.special; }));
 }
 
 // Han characters are split from other letters; llama-bpe keeps them together.

@@ -233,7 +233,7 @@ std::unique_ptr<Tokenizer> make_sentencepiece(const io::GgufFile& file,
   out.pad_id = token_id(file, "padding", count);
   out.add_dummy_prefix = flag(file, "add_space_prefix", true);
   out.remove_extra_whitespaces = flag(file, "remove_extra_whitespaces", false);
-  out.escapes_user_defined = false;
+  out.splits_at_user_defined = true;
   if (file.find("tokenizer.ggml.precompiled_charsmap"))
     file.fail("tokenizer.ggml.precompiled_charsmap",
               "is a character map, which lamina supports in tokenizer.model only",

@@ -47,10 +47,12 @@ class SentencePieceTokenizer final : public Tokenizer {
     for (std::size_t i = 0; i < file_.pieces.size(); ++i) {
       const auto& piece = file_.pieces[i];
       const bool has_name = piece.type == Type::control || piece.type == Type::unknown;
-      if (has_name &&
+      const bool splits =
+          has_name || (file_.splits_at_user_defined && piece.type == Type::user_defined);
+      if (splits &&
           model_->find(piece.text) == static_cast<TokenId>(i))  // the last of equal pieces
         matcher_.add(piece.text, {static_cast<TokenId>(i), std::string(piece.text), false, false,
-                                  false, false, true});
+                                  false, false, has_name});
     }
     for (const AddedToken& token : added) add(token);
     set_names(names);

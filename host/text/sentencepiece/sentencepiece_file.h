@@ -38,7 +38,9 @@ struct SentencePieceFile {
   bool add_dummy_prefix = true;
   bool remove_extra_whitespaces = true;
   bool escape_whitespaces = true;
-  bool escapes_user_defined = true;  // spaces in user-defined pieces, too; not in llama.cpp
+  // A text is split at user-defined pieces before anything else, as in llama.cpp. SentencePiece
+  // finds them while it encodes.
+  bool splits_at_user_defined = false;
 };
 
 // Errors (class checkpoint): an invalid file, with the position; pieces that are empty, duplicate

@@ -113,7 +113,8 @@ class BpePieces final : public Pieces {
       ranks_.push_back(static_cast<std::uint32_t>(
           std::lower_bound(scores.begin(), scores.end(), piece.score, std::greater<>()) -
           scores.begin()));
-      if (piece.type == Type::user_defined) user_defined.emplace_back(token(id), id);
+      if (piece.type == Type::user_defined && !file.splits_at_user_defined)
+        user_defined.emplace_back(token(id), id);
       longest_ = std::max(longest_, piece.text.size());
       has_unused_ = has_unused_ || piece.type == Type::unused;
       if (is_text(piece.type)) symbols_.add(token(id), id);

@@ -13,9 +13,9 @@ SentencePieceNormalizer::SentencePieceNormalizer(const SentencePieceFile& file,
     : suffix_(file.treat_whitespace_as_suffix),
       dummy_(file.add_dummy_prefix),
       remove_extra_(file.remove_extra_whitespaces),
-      escape_(file.escape_whitespaces),
-      escapes_user_defined_(file.escapes_user_defined) {
+      escape_(file.escape_whitespaces) {
   if (!file.character_map.empty()) map_ = CharMap(file.character_map, path);
+  if (file.splits_at_user_defined) return;
   std::vector<std::pair<std::string_view, TokenId>> user_defined;
   for (const auto& piece : file.pieces)
     if (piece.type == SentencePieceFile::Type::user_defined)
@@ -45,8 +45,7 @@ void SentencePieceNormalizer::write(PieceWriter& out, const Broken& broken,
     if (!text.empty()) after_space = remove_extra_ && text.ends_with(' ');
     if (text.size() == step.num_bytes && text.data() == out.rest().data()) {
       // Then no user-defined piece with a space is in the result.
-      const bool escapes = escapes_user_defined_ || text == " ";
-      for (std::size_t at; escapes && (at = text.find(' ')) != text.npos;) {
+      for (std::size_t at; (at = text.find(' ')) != text.npos;) {
         out.keep(at);
         out.replace(1, space);
         text.remove_prefix(at + 1);

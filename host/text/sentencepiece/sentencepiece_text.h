@@ -38,7 +38,7 @@ class SentencePieceNormalizer {
 
   CharMap map_;
   TokenTrie user_defined_;
-  bool suffix_, dummy_, remove_extra_, escape_, escapes_user_defined_;
+  bool suffix_, dummy_, remove_extra_, escape_;
 };
 
 // Converts pieces back to text, for ids that arrive one by one.
