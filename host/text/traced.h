@@ -44,7 +44,7 @@ class PieceWriter {
   void replace(std::size_t num_bytes, std::string_view with);
   // Likewise with their last character as origin.
   void replace_as_last(std::size_t num_bytes, std::string_view with);
-  // Inserts `text` before the next bytes, with their origin.
+  // Inserts `text` before the next bytes, with their origin. REQUIRES: the input is not empty.
   void insert(std::string_view text);
 
   // The result; borrowed from the rewriter, or from the input if nothing changed.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <random>
 
@@ -113,6 +114,33 @@ TEST(SentencePiece, WhitespaceMayBeASuffix) {
   SmallSentencePiece pieces = small().with({{"b" + kSpace, -1}});
   pieces.suffix = true;
   EXPECT_EQ(load(pieces)->encode("b"), Ids{9});
+}
+
+// A character map that drops U+0001: a trie of 256 units with one string.
+std::string map_without_u0001() {
+  const auto number = [](std::uint32_t value) {
+    std::string out(4, '\0');
+    std::memcpy(out.data(), &value, 4);
+    return out;
+  };
+  std::string out = number(1024);
+  for (std::uint32_t unit : {2U << 10, 0U, 0U, 7U << 10 | 1U << 8 | 1U, 1U << 31})
+    out += number(unit);
+  return out + std::string(1024 - 5 * 4, '\0') + std::string(1, '\0');
+}
+
+TEST(SentencePiece, ASuffixOfATextWithoutCharactersHasASpan) {
+  SmallSentencePiece pieces = small().with({{"b" + kSpace, -1}});
+  pieces.suffix = true;
+  pieces.character_map = map_without_u0001();
+  const auto tokenizer = load(pieces);
+  EXPECT_EQ(tokenizer->encode("b\x01"), Ids{9});
+  EXPECT_EQ(tokenizer->encode("\x01"), Ids{3});
+  const Encoding encoding = tokenizer->encode_with_spans("\x01");
+  EXPECT_EQ(encoding.ids, Ids{3});
+  ASSERT_EQ(encoding.spans.size(), 1u);
+  EXPECT_EQ(encoding.spans[0].begin, 0u);
+  EXPECT_EQ(encoding.spans[0].end, 1u);
 }
 
 TEST(SentencePiece, UnigramTakesTheBestSumOfScores) {

@@ -289,6 +289,11 @@ TEST(TokenizerParts, NormalizersChangeText) {
   EXPECT_EQ(encode(R"({"type":"Prepend","prepend":"-"})", "ab"), Ids{3});
   EXPECT_EQ(encode(R"({"type":"Prepend","prepend":"-"})", ""), Ids{});
   EXPECT_EQ(encode(R"({"type":"Replace","pattern":{"Regex":"x+"},"content":"b"})", "axxx"), Ids{1});
+  const std::string strip_and_begin =
+      R"({"type":"Sequence","normalizers":[{"type":"Strip","strip_left":true,"strip_right":true},)"
+      R"({"type":"Replace","pattern":{"Regex":"^"},"content":"-"}]})";
+  EXPECT_EQ(encode(strip_and_begin, " ab"), Ids{3});
+  EXPECT_EQ(encode(strip_and_begin, "  "), Ids{});  // an empty text has no match
   EXPECT_EQ(encode(R"({"type":"NFC"})", "e\xcc\x81"), Ids{4});
   EXPECT_EQ(encode(R"({"type":"Sequence","normalizers":[{"type":"NFD"},{"type":"StripAccents"}]})",
                    "\xc3\xa9"),

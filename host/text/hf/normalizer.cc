@@ -55,6 +55,7 @@ Rewrite replace(const JsonValue& json) {
     auto compiled = std::make_shared<const Regex>(
         regex.as_string(), fmt::format("{}: '{}'", regex.where(), regex.path()));
     return [compiled, content](PieceWriter& out) {
+      if (out.done()) return;  // as in the reference, also if the pattern matches an empty text
       Regex::Searcher searcher(*compiled);
       const std::string_view text = out.rest();
       Regex::Match match;

@@ -81,6 +81,12 @@ TextPiece SentencePieceNormalizer::normalize(const TextPiece& text, const Broken
   if (remove_extra_)
     while (out.text.ends_with(space)) out = out.part(0, out.text.size() - space.size());
   if (!dummy_ || !suffix_) return out;
+  if (out.text.empty()) {  // nothing is left: the suffix comes from the last character
+    const TextPiece dropped = text.part(begin, text.text.size());
+    PieceWriter& only_suffix = owner.emplace_back(dropped);
+    only_suffix.replace_as_last(dropped.text.size(), space);
+    return only_suffix.output();
+  }
   PieceWriter& with_suffix = owner.emplace_back(out);
   with_suffix.keep_rest();
   with_suffix.insert(space);
