@@ -47,6 +47,17 @@ TEST(VocabMerges, TheClassSaysHowATextIsSplit) {
   EXPECT_EQ(testing::load(by_model)->encode("12"), (Ids{'1', '2'}));
 }
 
+// As in transformers: before the text for GPT-2, before each word for Qwen.
+TEST(VocabMerges, ConfigAddsASpaceInFront) {
+  const auto ids = [](const std::string& name) {
+    return testing::load(
+               byte_pair_files(R"({"tokenizer_class":")" + name + R"(","add_prefix_space":true})"))
+        ->encode("ab12");
+  };
+  EXPECT_EQ(ids("GPT2Tokenizer"), (Ids{' ', 256, 257}));
+  EXPECT_EQ(ids("Qwen2Tokenizer"), (Ids{' ', 256, ' ', '1', ' ', '2'}));
+}
+
 TEST(VocabMerges, ConfigAddsTokensAndBos) {
   FilesByName files = byte_pair_files(
       R"({"tokenizer_class":"GPT2Tokenizer","add_bos_token":true,"bos_token":"<|endoftext|>",)"

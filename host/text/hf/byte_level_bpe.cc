@@ -11,7 +11,7 @@ namespace {
 using publishers::GgmlPreTokenizer;
 
 // The rules as JSON in the form of tokenizer.json.
-std::string rules_json(const GgmlPreTokenizer& rules) {
+std::string rules_json(const GgmlPreTokenizer& rules, bool add_prefix_space) {
   JsonWriter json;
   json.begin_object();
   if (!rules.normalizer.empty())
@@ -31,7 +31,8 @@ std::string rules_json(const GgmlPreTokenizer& rules) {
     json.key("pattern").begin_object().key("Regex").value(pattern).end_object();
     json.key("invert").value(false).end_object();
   }
-  json.begin_object().key("type").value("ByteLevel").key("add_prefix_space").value(false);
+  json.begin_object().key("type").value("ByteLevel");
+  json.key("add_prefix_space").value(add_prefix_space);
   json.key("use_regex").value(rules.patterns[0].empty()).end_object();
   json.end_array().end_object();
   return json.end_object().text();
@@ -41,8 +42,8 @@ std::string rules_json(const GgmlPreTokenizer& rules) {
 
 std::unique_ptr<Pipeline> make_byte_level_bpe(ByteLevelBpe parts) {
   const std::string where = fmt::format("{}: rules '{}'", parts.source, parts.rules.name);
-  const JsonDocument rules =
-      JsonDocument::parse(rules_json(parts.rules), where, {.code = ExitCode::checkpoint});
+  const JsonDocument rules = JsonDocument::parse(rules_json(parts.rules, parts.add_prefix_space),
+                                                 where, {.code = ExitCode::checkpoint});
   return std::make_unique<Pipeline>(
       parts.source, PipelineParts{.normalizer = Normalizer(rules.root().find("normalizer")),
                                   .splitter = Splitter(rules.root().at("pre_tokenizer"), where,

@@ -18,6 +18,7 @@ struct ByteLevelBpe {
   MergeTable merges;
   const publishers::GgmlPreTokenizer& rules;
   bool reads_special_tokens = true;
+  bool add_prefix_space = false;  // as in ByteLevel of tokenizer.json
 };
 
 // The result has no added tokens, names or template.

@@ -60,6 +60,12 @@ TokenNames read_token_names(const std::string& directory) {
   return out;
 }
 
+std::optional<bool> read_tokenizer_flag(const std::string& directory, std::string_view key) {
+  const auto document = read_if_there(directory + "/tokenizer_config.json");
+  const JsonValue value = document ? document->root().find(key) : JsonValue();
+  return value && !value.is_null() ? std::optional(value.as_bool()) : std::nullopt;
+}
+
 std::vector<AddedToken> read_added_tokens(const std::string& directory) {
   std::vector<AddedToken> out;
   const auto config = read_if_there(directory + "/tokenizer_config.json");

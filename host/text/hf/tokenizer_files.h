@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "text/hf/added_tokens.h"
@@ -19,6 +20,10 @@ struct TokenNames {
 // Reads tokenizer_config.json, and special_tokens_map.json for names that it lacks; both may be
 // missing. Errors (class checkpoint): a file is damaged, a name is not a text.
 TokenNames read_token_names(const std::string& directory);
+
+// The truth value of a key of tokenizer_config.json; nothing if it is missing or null. Errors
+// (class checkpoint): the file is damaged, the value is not a truth value.
+std::optional<bool> read_tokenizer_flag(const std::string& directory, std::string_view key);
 
 // The tokens of tokenizer_config.json ("added_tokens_decoder"), or of added_tokens.json in older
 // directories, in order of their ids; none if both are missing. Errors (class checkpoint).

@@ -98,10 +98,12 @@ std::unique_ptr<Tokenizer> load_vocab_and_merges(const std::string& directory) {
         if (!note.empty()) error.notes.push_back(std::move(note));
         throw UserError(ExitCode::checkpoint, std::move(error));
       });
-  auto out = make_byte_level_bpe({.source = directory,
-                                  .vocabulary = std::move(vocabulary),
-                                  .merges = std::move(merges),
-                                  .rules = publishers::splitting_rules(known.rules)});
+  auto out = make_byte_level_bpe(
+      {.source = directory,
+       .vocabulary = std::move(vocabulary),
+       .merges = std::move(merges),
+       .rules = publishers::splitting_rules(known.rules),
+       .add_prefix_space = read_tokenizer_flag(directory, "add_prefix_space").value_or(false)});
   TokenNames names = read_token_names(directory);
   if (!names.eos && out->find_token(known.end)) names.eos = known.end;
   add_tokens(directory, names, *out);
