@@ -215,6 +215,25 @@ TEST(SentencePiece, FilesBesideItAddTokensAndSetSpecialTokens) {
   EXPECT_TRUE(tokenizer->is_special(10));
 }
 
+// As in transformers.
+TEST(SentencePiece, ConfigLimitsTheSpaceInFrontOfATextAndItsParts) {
+  const auto with = [](const std::string& config) {
+    return testing::load({{"tokenizer.model", small().bytes()}, {"tokenizer_config.json", config}});
+  };
+  const EncodeOptions special{.parse_special = true};
+  for (const char* config : {"{}", R"({"legacy":true,"add_prefix_space":true})",
+                             R"({"legacy":null,"add_prefix_space":null})"}) {
+    EXPECT_EQ(with(config)->encode("ab</s>ab", special), (Ids{8, 2, 8})) << config;
+    EXPECT_EQ(with(config)->encode("</s>ab", special), (Ids{2, 8})) << config;
+  }
+  const auto first = with(R"({"legacy":false})");
+  EXPECT_EQ(first->encode("ab</s>ab", special), (Ids{8, 2, 6}));
+  EXPECT_EQ(first->encode("</s>ab", special), (Ids{2, 6}));
+  EXPECT_EQ(first->encode_with_spans("ab</s>ab", special).ids, (Ids{8, 2, 6}));
+  const auto never = with(R"({"add_prefix_space":false})");
+  EXPECT_EQ(never->encode("ab</s>ab", special), (Ids{6, 2, 6}));
+}
+
 TEST(SentencePiece, RefusesPiecesThatCannotBe) {
   const auto with = [](SmallPiece piece) { return error_of(small().with({piece}).bytes()); };
   EXPECT_THAT(with({"", 0}), ::testing::HasSubstr("piece 9 ('') is empty"));

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/utf8.h"
+#include "text/characters.h"
 #include "text/hf/added_tokens.h"
 #include "text/hf/tokenizer_files.h"
 #include "text/sentencepiece/sentencepiece_model.h"
@@ -167,7 +168,8 @@ class SentencePieceTokenizer final : public Tokenizer {
       for (std::size_t at : places) broken.push_back(text.data() + at);
     }
     const std::vector<Span> origins = with_spans ? identity_origins(text) : std::vector<Span>();
-    const TextPiece whole{text, with_spans ? origins.data() : nullptr};
+    const TextPiece whole{text, with_spans ? origins.data() : nullptr,
+                          text.empty() ? 0 : character_bytes(text[0])};
     Encoding out;
     out.ids.reserve(text.size() / 3 + 8);
     const auto add_one = [&](TokenId id, Span span) {
@@ -243,9 +245,12 @@ class SentencePieceTokenizer final : public Tokenizer {
 
 std::unique_ptr<Tokenizer> load_sentencepiece(const std::string& directory) {
   const std::string path = directory + "/tokenizer.model";
-  return std::make_unique<SentencePieceTokenizer>(read_sentencepiece(path), path, directory,
-                                                  read_added_tokens(directory),
-                                                  read_token_names(directory));
+  SentencePieceFile file = read_sentencepiece(path);
+  if (!read_tokenizer_flag(directory, "add_prefix_space").value_or(true))
+    file.add_dummy_prefix = false;
+  file.prefixes_every_part = read_tokenizer_flag(directory, "legacy").value_or(true);
+  return std::make_unique<SentencePieceTokenizer>(
+      std::move(file), path, directory, read_added_tokens(directory), read_token_names(directory));
 }
 
 std::unique_ptr<Tokenizer> make_sentencepiece_tokenizer(SentencePieceFile file,

@@ -11,7 +11,7 @@
 namespace lamina::text {
 
 // Reads `directory`/tokenizer.model and the files beside it: tokens of tokenizer_config.json and
-// added_tokens.json, names, and the switches for BOS and EOS.
+// added_tokens.json, names, and the switches for BOS, EOS and the space in front of a text.
 std::unique_ptr<Tokenizer> load_sentencepiece(const std::string& directory);
 
 // For a model inside another file, at `path`.

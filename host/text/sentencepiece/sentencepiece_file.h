@@ -36,6 +36,7 @@ struct SentencePieceFile {
   std::int64_t bos_id = 1, eos_id = 2, pad_id = -1;
   std::string_view character_map;
   bool add_dummy_prefix = true;
+  bool prefixes_every_part = true;  // of a text between added tokens, not only the first part
   bool remove_extra_whitespaces = true;
   bool escape_whitespaces = true;
   // A text is split at user-defined pieces before anything else, as in llama.cpp. SentencePiece

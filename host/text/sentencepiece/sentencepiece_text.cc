@@ -12,6 +12,7 @@ SentencePieceNormalizer::SentencePieceNormalizer(const SentencePieceFile& file,
                                                  const std::string& path)
     : suffix_(file.treat_whitespace_as_suffix),
       dummy_(file.add_dummy_prefix),
+      prefixes_every_part_(file.prefixes_every_part),
       remove_extra_(file.remove_extra_whitespaces),
       escape_(file.escape_whitespaces) {
   if (!file.character_map.empty()) map_ = CharMap(file.character_map, path);
@@ -34,9 +35,9 @@ SentencePieceNormalizer::Step SentencePieceNormalizer::next(std::string_view tex
   return {length, text.substr(0, length)};
 }
 
-void SentencePieceNormalizer::write(PieceWriter& out, const Broken& broken,
-                                    std::string_view space) const {
-  if (dummy_ && !suffix_) out.insert(space);
+void SentencePieceNormalizer::write(PieceWriter& out, const Broken& broken, std::string_view space,
+                                    bool prefixed) const {
+  if (prefixed) out.insert(space);
   bool after_space = remove_extra_;
   while (!out.done()) {
     const Step step = next(out.rest(), broken);
@@ -76,7 +77,8 @@ TextPiece SentencePieceNormalizer::normalize(const TextPiece& text, const Broken
     }
   if (begin == text.text.size()) return text.part(begin, begin);
   TextPiece out = text.part(begin, text.text.size());
-  write(owner.emplace_back(out), broken, space);
+  const bool prefixed = dummy_ && !suffix_ && (prefixes_every_part_ || text.start_bytes > 0);
+  write(owner.emplace_back(out), broken, space, prefixed);
   out = owner.back().output();
   if (remove_extra_)
     while (out.text.ends_with(space)) out = out.part(0, out.text.size() - space.size());

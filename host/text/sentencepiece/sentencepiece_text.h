@@ -34,11 +34,11 @@ class SentencePieceNormalizer {
     std::string_view becomes;
   };
   Step next(std::string_view text, const Broken& broken) const;
-  void write(PieceWriter& out, const Broken& broken, std::string_view space) const;
+  void write(PieceWriter& out, const Broken& broken, std::string_view space, bool prefixed) const;
 
   CharMap map_;
   TokenTrie user_defined_;
-  bool suffix_, dummy_, remove_extra_, escape_;
+  bool suffix_, dummy_, prefixes_every_part_, remove_extra_, escape_;
 };
 
 // Converts pieces back to text, for ids that arrive one by one.
