@@ -66,6 +66,18 @@ TEST(VocabMerges, ConfigAddsTokensAndBos) {
   EXPECT_EQ(tokenizer->encode("ab<tool>", {.parse_special = true}), (Ids{258, 256, 259}));
 }
 
+// GPT-2 has a BOS token without a key, Qwen has none.
+TEST(VocabMerges, TheClassNamesABosTokenThatTheFilesLack) {
+  const auto with = [](const std::string& name) {
+    return testing::load(
+        byte_pair_files(R"({"tokenizer_class":")" + name + R"(","add_bos_token":true})"));
+  };
+  EXPECT_EQ(with("GPT2Tokenizer")->encode("ab12"), (Ids{258, 256, 257}));
+  EXPECT_EQ(with("GPT2Tokenizer")->bos_id(), 258);
+  EXPECT_EQ(with("Qwen2Tokenizer")->encode("ab12"), (Ids{256, '1', '2'}));
+  EXPECT_EQ(with("Qwen2Tokenizer")->bos_id(), std::nullopt);
+}
+
 TEST(VocabMerges, RefusesDirectoriesThatCannotBe) {
   EXPECT_EQ(testing::error_of(byte_pair_files(R"({"tokenizer_class":"CLIPTokenizer"})")),
             "vocab.json: has the class 'CLIPTokenizer', whose rules for splitting a text lamina "

@@ -106,6 +106,7 @@ std::unique_ptr<Tokenizer> load_vocab_and_merges(const std::string& directory) {
        .add_prefix_space = read_tokenizer_flag(directory, "add_prefix_space").value_or(false)});
   TokenNames names = read_token_names(directory);
   if (!names.eos && out->find_token(known.end)) names.eos = known.end;
+  if (!names.bos && out->find_token(known.begin)) names.bos = known.begin;
   add_tokens(directory, names, *out);
   out->set_names(names);
   PostTemplate around;
