@@ -23,7 +23,7 @@ std::span<const GgmlVocabulary> ggml_vocabularies();
 struct GgmlPreTokenizer {
   std::string_view name;
   // Patterns of consecutive Splits into matches; none: the pattern of ByteLevel.
-  std::string_view patterns[5] = {};
+  std::string_view patterns[6] = {};
   std::string_view normalizer;  // a type of tokenizer.json, or empty
   bool single_digits = false;   // applied first
   bool ignore_merges = false;

@@ -75,7 +75,7 @@ TEST(GgufTokenizer, DeepSeeksFirstVocabulariesSplitInStages) {
     Texts tokens, merges;
     for (int byte = 0; byte < 256; ++byte)
       tokens.push_back(byte_level_spelling(std::string(1, static_cast<char>(byte))));
-    for (const char* pair : {"ab", "12", "!!", "a!", " a", " !", "a1", "\n\n"}) {
+    for (const char* pair : {"ab", "12", "!!", "a!", " a", " !", "a1", "\n\n", "\xa9 "}) {
       const std::string first = byte_level_spelling(std::string(1, pair[0])),
                         second = byte_level_spelling(std::string(1, pair[1]));
       tokens.push_back(first + second);
@@ -90,6 +90,10 @@ TEST(GgufTokenizer, DeepSeeksFirstVocabulariesSplitInStages) {
     EXPECT_EQ(tokenizer->encode("a!!"), (Ids{'a', 258}));
     EXPECT_EQ(tokenizer->encode("1 a !"), (Ids{'1', 260, 261}));
     EXPECT_EQ(tokenizer->encode("a1\n\n"), (Ids{'a', '1', '\n', '\n'}));
+    // Digits are split last: for deepseek-llm a Hebrew letter keeps the space after it.
+    const Ids hebrew =
+        pre == std::string_view("deepseek-llm") ? Ids{0xd7, 264, '1'} : Ids{0xd7, 0xa9, ' ', '1'};
+    EXPECT_EQ(tokenizer->encode("\u05e9 1"), hebrew);
   }
 }
 
