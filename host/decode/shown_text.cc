@@ -4,7 +4,17 @@
 
 #include <algorithm>
 
+#include "text/model.h"
+
 namespace lamina::decode {
+namespace {
+
+// True for a token like <0xE4>. A run of them is text only as a whole.
+bool is_byte_token(const text::Tokenizer& tokenizer, std::int32_t token) {
+  return tokenizer.token_bytes(token).size() == 1 && text::byte_of_token(tokenizer.spelling(token));
+}
+
+}  // namespace
 
 ShownText::ShownText(const text::Tokenizer* tokenizer, const GenerateOptions& options,
                      const std::function<void(std::string_view)>& emit, std::string& text)
@@ -54,7 +64,8 @@ std::vector<std::int32_t> last_text_tokens(const text::Tokenizer& tokenizer,
                                            std::span<const std::int32_t> prompt) {
   constexpr std::size_t kEnough = 16;  // a cut character has at most three bytes, one per token
   std::vector<std::int32_t> out;
-  for (std::size_t i = prompt.size(); i-- > 0 && out.size() < kEnough;)
+  for (std::size_t i = prompt.size();
+       i-- > 0 && (out.size() < kEnough || is_byte_token(tokenizer, out.back()));)
     if (!tokenizer.is_special(prompt[i]) && !tokenizer.token_bytes(prompt[i]).empty())
       out.push_back(prompt[i]);
   std::ranges::reverse(out);

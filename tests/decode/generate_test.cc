@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <limits>
 
 #include "backends/cpu/backend.h"
@@ -11,6 +13,7 @@
 #include "metaspace_tokenizer.h"
 #include "support/expect_error.h"
 #include "support/models.h"
+#include "support/temp_dir.h"
 
 namespace lamina::decode {
 namespace {
@@ -175,6 +178,26 @@ TEST(Generate, TheLastTokensWithTextDetermineHowATextContinues) {
   const std::vector<std::int32_t> before = {0}, after = {1, 4};
   EXPECT_EQ(text_after(*words, before, after), " ins");
   EXPECT_EQ(text_after(*words, {}, after), "ins");
+}
+
+// A run of byte tokens that begins inside a character would be U+FFFD for each byte.
+TEST(Generate, ARunOfByteTokensIsNotCut) {
+  std::string vocab = R"("x":256)";
+  for (int byte = 0; byte < 256; ++byte) vocab += fmt::format(",\"<0x{:02X}>\":{}", byte, byte);
+  lamina::testing::TempDir folder;
+  folder.write("tokenizer.json",
+               R"({"normalizer":null,"pre_tokenizer":null,"added_tokens":[],"model":{"type":"BPE",)"
+               R"("byte_fallback":true,"merges":[],"vocab":{)" +
+                   vocab +
+                   R"(}},"decoder":{"type":"Sequence","decoders":[)"
+                   R"({"type":"ByteFallback"},{"type":"Fuse"}]}})");
+  const auto tokenizer = text::load_tokenizer(folder.path());
+  const std::vector<std::int32_t> character = {0xe4, 0xb8, 0xad};
+  std::vector<std::int32_t> prompt = {256, 256};
+  for (int i = 0; i < 6; ++i) prompt.insert(prompt.end(), character.begin(), character.end());
+  const std::vector<std::int32_t> last = last_text_tokens(*tokenizer, prompt);
+  EXPECT_EQ(last, std::vector<std::int32_t>(prompt.begin() + 1, prompt.end()));
+  EXPECT_EQ(text_after(*tokenizer, last, character), "\xe4\xb8\xad");
 }
 
 TEST(Generate, StopsWhenAsked) {
