@@ -256,7 +256,8 @@ std::vector<StateSpec> state_of(const Parameter& p, const OptimizerSection& conf
       add("m");
       break;
     case UpdateRule::adafactor:
-      if (shape.ndim() < 2) return {{"v.", {DType::f32, shape, {}}}};
+      // For one row r / mean(r) is 1, and c is the mean of one square.
+      if (shape.ndim() < 2 || shape[-2] == 1) return {{"v.", {DType::f32, shape, {}}}};
       Shape rows = shape, columns = shape;
       rows[-1] = 1;
       columns[-2] = 1;
