@@ -37,13 +37,11 @@ JsonDocument parse_record_of(std::string_view text, const std::string& place,
 
 }  // namespace
 
-std::string_view record_text(std::string_view line, const std::string& file, std::uint64_t number) {
-  if (number == 1) line = without_byte_order_mark(line);
+void refuse_list(std::string_view line, const std::string& file, std::uint64_t number) {
   if (number == 1 && line.starts_with('['))
     throw UserError(ExitCode::data, {file,
                                      "is a JSON list; expected JSON objects, one per line",
                                      {"`jq -c '.[]' FILE` converts a list"}});
-  return line;
 }
 
 JsonDocument parse_record(std::string_view text, const std::string& place) {
@@ -90,9 +88,9 @@ void read_records(const std::string& path,
                       at_record(fmt::format("{}:{}", path, part->first_line), too_long_record()));
     read_lines(*part, [&](std::string_view line, std::uint64_t number) {
       const std::string place = fmt::format("{}:{}", path, number);
-      const std::string_view text = record_text(line, path, number);
+      refuse_list(line, path, number);
       try {
-        read(parse_record_of(text, place, form).root(), place);
+        read(parse_record_of(line, place, form).root(), place);
       } catch (const UserError& error) {
         throw UserError(error.code(), at_record(place, error.text()));
       }

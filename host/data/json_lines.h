@@ -16,9 +16,8 @@ inline constexpr std::size_t kMaxRecordBytes = std::size_t{64} << 20;
 // Returns the error of a record that is too long, without its place.
 ErrorText too_long_record();
 
-// Returns a line without the byte order mark that may start a file. Throws UserError (class data)
-// if the file is a JSON list.
-std::string_view record_text(std::string_view line, const std::string& file, std::uint64_t number);
+// Throws UserError (class data) if the file is a JSON list, by its first line.
+void refuse_list(std::string_view line, const std::string& file, std::uint64_t number);
 
 // Parses the object of a line; `place` is "FILE:LINE". Errors: class data.
 JsonDocument parse_record(std::string_view text, const std::string& place);

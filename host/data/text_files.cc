@@ -100,10 +100,12 @@ TextFileCounts read_lines(const TextPart& part,
                           const std::function<void(std::string_view, std::uint64_t)>& line) {
   TextFileCounts counts;
   counts.num_bytes = part.text.size();
+  const std::string_view text =
+      part.first_byte == 0 ? without_byte_order_mark(part.text) : part.text;
   std::uint64_t number = part.first_line;
-  for (std::size_t at = 0; at < part.text.size(); ++number) {
-    const std::size_t end = std::min(part.text.find('\n', at), part.text.size());
-    const std::string_view found = part.text.substr(at, end - at);
+  for (std::size_t at = 0; at < text.size(); ++number) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view found = text.substr(at, end - at);
     at = end + 1;
     if (is_empty(found))
       ++counts.num_empty_documents;

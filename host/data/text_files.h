@@ -33,8 +33,8 @@ TextFileCounts read_documents(const std::string& path, Separator separator,
 TextFileCounts read_documents(const std::string& path, const TextPart& part, Separator separator,
                               const std::function<void(std::string_view)>& document);
 
-// Reads lines with their numbers in the file, without line feeds; blank lines count as empty
-// documents. The encoding is not checked.
+// Reads lines with their numbers in the file, without line feeds or a byte order mark; blank lines
+// count as empty documents. The encoding is not checked.
 TextFileCounts read_lines(const TextPart& part,
                           const std::function<void(std::string_view, std::uint64_t)>& line);
 

@@ -69,7 +69,7 @@ class Tokenizing {
 
   // Adds a complete record, or nothing.
   void add_record(std::string_view line, std::uint64_t number) {
-    line = record_text(line, file_, number);
+    refuse_list(line, file_, number);
     const std::string place = fmt::format("{}:{}", file_, number);
     std::string text;
     std::vector<chat::MaskedTokens> documents;

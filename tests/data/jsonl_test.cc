@@ -1,6 +1,7 @@
 // JSON objects, one per line, as documents; errors of other lines.
 #include <gtest/gtest.h>
 
+#include "data/json_lines.h"
 #include "data/packed_text.h"
 #include "data/token_store.h"
 #include "support/expect_error.h"
@@ -46,6 +47,27 @@ TEST(Jsonl, IsReadPackedToo) {
     EXPECT_EQ(packed.tokens, plain.tokens);
     EXPECT_EQ(packed.sources[0].counts.num_bytes, text.size());
   }
+}
+
+TEST(Jsonl, AByteOrderMarkMayPrecedeABlankLine) {
+  TempDir dir;
+  const std::string mark = "\xef\xbb\xbf";
+  for (const char* blank : {"\n", " \r\n"}) {
+    const std::string path = dir.write("a.jsonl", mark + blank + "{\"text\": \"ab\"}\n");
+    const TokenStore store = read_jsonl(path);
+    EXPECT_EQ(store.tokens, (std::vector<std::int32_t>{256, 'a', 'b', 257}));
+    EXPECT_EQ(store.sources[0].counts.num_empty_documents, 1u);
+    std::vector<std::string> places;
+    read_records(path, [&](const JsonValue&, const std::string& at) { places.push_back(at); });
+    EXPECT_EQ(places, std::vector{path + ":2"});
+  }
+  EXPECT_ERROR_SAYS(read_jsonl(dir.write("b.jsonl", mark)), ExitCode::data,
+                    "b.jsonl: the file contains no text");
+  // Only removed at the start of the file.
+  EXPECT_ERROR_SAYS(read_jsonl(dir.write("c.jsonl", "\n" + mark + "{\"text\": \"ab\"}")),
+                    ExitCode::data, "c.jsonl:2: ");
+  EXPECT_ERROR_SAYS(read_jsonl(dir.write("d.jsonl", mark + "[\n")), ExitCode::data,
+                    "d.jsonl: is a JSON list");
 }
 
 TEST(Jsonl, ABadRecordIsNamedByFileAndLine) {
