@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "core/error.h"
 #include "data/compressed_file.h"
@@ -154,6 +155,10 @@ TokenBins::Layout TokenBins::layout_of(const std::string& path) {
            {"download or copy the file again"});
     return out;
   }
+  if (bytes.size() >= kMegatron.size() &&
+      std::memcmp(bytes.data(), kMegatron.data(), kMegatron.size()) == 0)
+    fail(path, "is a Megatron index; expected a token file",
+         {"give it the name of its token file, with the extension .idx"});
   if (bytes.size() % 2 != 0)
     fail(path, fmt::format("has {} bytes, an odd number; ids have 2 bytes each without an .idx "
                            "file or an llm.c header",
@@ -201,8 +206,12 @@ std::optional<BinPart> TokenBins::next() {
 }
 
 bool is_token_index(std::string_view path) {
-  return path.ends_with(".idx") &&
-         std::filesystem::exists(std::filesystem::path(path).replace_extension(".bin"));
+  if (!path.ends_with(".idx")) return false;
+  if (std::filesystem::exists(std::filesystem::path(path).replace_extension(".bin"))) return true;
+  std::ifstream file(std::filesystem::path(path), std::ios::binary);
+  std::string start(kMegatron.size(), ' ');
+  file.read(start.data(), std::ssize(start));
+  return start == kMegatron;
 }
 
 std::string token_index_of(const std::string& path) {

@@ -29,7 +29,8 @@ struct BinPart {
 //   Megatron   with an .idx of the same name beside it, which has type, lengths and documents
 //   nanoGPT    anything else: ids of 2 bytes
 // Without an .idx a document ends after each `end_of_text`. Errors (class data): see
-// io::MappedFile; a wrong length, version or type; an .idx that does not match the file.
+// io::MappedFile; a wrong length, version or type; an .idx that does not match the file; an index
+// with another extension.
 class TokenBins {
  public:
   TokenBins(std::string path, std::optional<text::TokenId> end_of_text, std::size_t part_bytes);
@@ -51,7 +52,8 @@ class TokenBins {
   std::size_t document_ = 0;  // index of the next document
 };
 
-// Returns whether the file is the .idx of a .bin, which is skipped among the files of a folder.
+// Returns whether the file is an .idx that is not read as tokens: a .bin is beside it, or it begins
+// as a Megatron index.
 bool is_token_index(std::string_view path);
 
 // Returns the .idx beside a token file; "" if there is none.

@@ -36,8 +36,15 @@ std::vector<std::vector<std::string>> find_sources(const std::vector<std::string
                     {"data", "no files are given", {"list at least one text file"}});
   std::vector<std::vector<std::string>> files;
   for (const std::string& pattern : patterns) files.push_back(find_files(pattern));
-  if (form == DataForm::tokens)
-    for (std::vector<std::string>& source : files) std::erase_if(source, is_token_index);
+  if (form != DataForm::tokens) return files;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    std::erase_if(files[i], is_token_index);
+    if (files[i].empty())
+      throw NoFiles(patterns[i],
+                    {patterns[i],
+                     "has only Megatron indices (.idx); expected the token files that they index",
+                     {"give the .bin beside the .idx"}});
+  }
   return files;
 }
 

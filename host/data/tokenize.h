@@ -30,7 +30,7 @@ struct TokenSource {
 };
 
 // Returns the files of each pattern; for token files without the .idx of others. Errors (class
-// data): see find_files(); there are no patterns.
+// data): see find_files(); there are no patterns. NoFiles: a pattern has only .idx.
 std::vector<std::vector<std::string>> find_sources(const std::vector<std::string>& patterns,
                                                    DataForm form);
 

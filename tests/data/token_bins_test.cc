@@ -78,6 +78,30 @@ TEST(TokenBins, AnIndexDefinesDocuments) {
   }
 }
 
+TEST(TokenBins, AnIndexIsNeverReadAsTokens) {
+  TempDir dir;
+  const std::string tokens = raw_bytes(std::vector<std::uint16_t>{5, 257, 6, 7, 8});
+  dir.write("a/a.dat", tokens);
+  const std::string index = dir.write("a/a.idx", megatron_index(8, 2));
+  const TokenStore store = read_tokens(dir / "a");
+  EXPECT_EQ(store.tokens, (Ids{5, 257, 6, 7, 8}));
+  EXPECT_EQ(store.document_begin, (Begins{0, 2, 5}));
+  EXPECT_EQ(store.sources[0].num_files, 1u);
+
+  const std::string only =
+      "has only Megatron indices (.idx); expected the token files that they index";
+  EXPECT_USER_ERROR(read_tokens(index), ExitCode::data,
+                    index + ": " + only + "\n  give the .bin beside the .idx");
+  dir.write("b/b.bin", tokens);
+  EXPECT_ERROR_SAYS(read_tokens(dir.write("b/b.idx", megatron_index(8, 2))), ExitCode::data, only);
+  EXPECT_ERROR_SAYS(read_tokens(dir / "?/*.idx"), ExitCode::data, "?/*.idx: " + only);
+  EXPECT_ERROR_SAYS(read_tokens(dir.write("c.index", megatron_index(8, 2))), ExitCode::data,
+                    "c.index: is a Megatron index; expected a token file\n"
+                    "  give it the name of its token file, with the extension .idx");
+  // Tokens may have any name.
+  EXPECT_EQ(read_tokens(dir.write("d.idx", tokens)).tokens, (Ids{5, 257, 6, 7, 8}));
+}
+
 TEST(TokenBins, PartsDoNotChangeTheTokens) {
   TempDir dir;
   std::vector<std::uint16_t> ids;
