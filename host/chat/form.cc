@@ -210,12 +210,18 @@ std::optional<Form> Form::find(const std::string& directory,
   return out;
 }
 
-std::vector<std::string> Form::files(const std::string& directory) {
-  std::vector<std::string> names = io::additional_chat_templates(directory);
-  for (const char* name :
-       {kOwnTemplate, "tokenizer_config.json", "special_tokens_map.json", kProcessorTemplate})
+std::vector<std::string> Form::files(const std::string& directory,
+                                     const std::optional<std::string>& file) {
+  std::vector<std::string> names, out;
+  if (file) {
+    out.push_back(*file);
+  } else {
+    names = io::additional_chat_templates(directory);
+    names.emplace_back(kOwnTemplate);
+  }
+  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"})
     names.emplace_back(name);
-  std::vector<std::string> out;
+  if (!file) names.emplace_back(kProcessorTemplate);
   for (const std::string& name : names)
     if (exists(directory + "/" + name)) out.push_back(directory + "/" + name);
   return out;

@@ -55,8 +55,9 @@ class Form {
   // Likewise, but returns nothing for a model without a template.
   static std::optional<Form> find(const std::string& directory,
                                   const std::optional<std::string>& file = {});
-  // The files of a model directory that load() reads and that exist.
-  static std::vector<std::string> files(const std::string& directory);
+  // Returns `file` and the files of the model directory that load() reads and that exist.
+  static std::vector<std::string> files(const std::string& directory,
+                                        const std::optional<std::string>& file = {});
 
   // The text that the model reads, and its parts that came from outside. Errors (class usage):
   // errors raised by the template, eg for unknown roles; a last message to continue that has no

@@ -25,12 +25,10 @@ bool has_template(const config::DataSection& section) {
 // Returns the files that the chat template is loaded from.
 std::vector<std::string> template_files(const config::DataSection& section) {
   if (!has_template(section)) return {};
-  std::vector<std::string> candidates;
-  if (section.chat_template) candidates.push_back(*section.chat_template);
   if (section.tokenizer != "byte")
-    for (std::string& file : chat::Form::files(section.tokenizer))
-      candidates.push_back(std::move(file));
-  return candidates;
+    return chat::Form::files(section.tokenizer, section.chat_template);
+  if (section.chat_template) return {*section.chat_template};
+  return {};
 }
 
 // Smaller files are tokenized faster than a run starts.

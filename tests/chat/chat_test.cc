@@ -83,6 +83,8 @@ TEST(ChatForm, AdditionalTemplatesAreReadBesideTheOwnFile) {
   EXPECT_THAT(Form::files(model.path()),
               ElementsAre(model / "additional_chat_templates/tool_use.jinja",
                           model / "chat_template.jinja", model / "tokenizer_config.json"));
+  EXPECT_THAT(Form::files(model.path(), "mine.jinja"),
+              ElementsAre("mine.jinja", model / "tokenizer_config.json"));
 }
 
 TEST(ChatForm, ATemplateForToolsAloneServesConversationsWithTools) {

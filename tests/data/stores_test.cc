@@ -369,6 +369,22 @@ TEST(LoadData, ConversationsAreStoredWithLearnedParts) {
   // Another template gives another store, even if no record uses the template.
   section.chat_template = dir.write("t.jinja", "x");
   EXPECT_NE(build_stores(section, *tokenizer, 258, {})[0].path, built[0].path);
+  // Templates in the tokenizer's directory have no effect beside it: a checkpoint has it there,
+  // too.
+  section.tokenizer = dir / "model";
+  dir.write("model/tokenizer_config.json", R"({"bos_token": "<s>"})");
+  const auto path = [&] { return build_stores(section, *tokenizer, 258, {})[0].path; };
+  const std::string of_start = path();
+  dir.write("model/chat_template.jinja", "x");
+  dir.write("model/additional_chat_templates/tool_use.jinja", "y");
+  dir.write("model/chat_template.json", R"({"chat_template": "z"})");
+  EXPECT_EQ(path(), of_start);
+  dir.write("model/tokenizer_config.json", R"({"bos_token": "<b>"})");
+  EXPECT_NE(path(), of_start);
+  section.chat_template.reset();
+  const std::string of_directory = path();
+  dir.write("model/chat_template.jinja", "other");
+  EXPECT_NE(path(), of_directory);
   section.store = "none";
   EXPECT_ERROR_SAYS(build_stores(section, *tokenizer, 258, {}), ExitCode::usage,
                     "data.store: is \"none\"; building token stores requires a folder");
