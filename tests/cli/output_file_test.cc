@@ -182,7 +182,9 @@ TEST(OutputFolder, OfARunIsOutsideOfModelsOtherRunsAndItsData) {
   fs::create_directory(folder / "data");
   folder.write("data/a.txt", "some text to predict, and some more\n");
   const std::string data = "data.train=" + (folder / "data"),
-                    glob = "data.train=" + (folder / "da*");
+                    glob = "data.train=" + (folder / "da*"),
+                    inside = "data.train=" + (folder / "data/*");
+  fs::create_directory_symlink(folder / "data", folder / "link");
   const std::vector<RefusedFolder> cases = {
       {{"--out", ""}, "'--out' must not be empty"},
       {{"--out", folder / "model"}, "model' is a model directory: other commands would read"},
@@ -192,7 +194,17 @@ TEST(OutputFolder, OfARunIsOutsideOfModelsOtherRunsAndItsData) {
        "which only its training writes to"},
       {{"--out", folder / "data/run", "--set", data}, "so its files would be read as data"},
       {{"--out", folder / "data/run", "--set", glob}, "so its files would be read as data"},
+      {{"--out", folder / "data/run", "--set", inside}, "so its files would be read as data"},
+      {{"--out", folder / "data/run", "--set", "data.train=" + (folder / "link/*")},
+       "so its files would be read as data"},
+      {{"--out", folder / "new/run", "--set", "data.train=" + (folder / "n*/")},
+       "so its files would be read as data"},
+      {{"--out", folder / "new/run", "--set", "data.train=" + (folder / "new")},
+       "so its files would be read as data"},
       {{"--out", folder / "new", "--set", data, "--set", "data.store=" + (folder / "data/tokens")},
+       "so its files would be read as data"},
+      {{"--out", folder / "new", "--set", inside, "--set",
+        "data.store=" + (folder / "data/tokens")},
        "so its files would be read as data"}};
   for (const RefusedFolder& one : cases)
     for (const bool dry : {false, true}) {

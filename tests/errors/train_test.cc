@@ -155,6 +155,19 @@ TEST(TrainErrors, AMissingFileIsNamedWithItsKeyAndLine) {
             {"data.validation: no*.txt: matches no file", "relative to the current directory"}});
 }
 
+// The folders do not exist yet, and would be read as data when the run is resumed.
+TEST(TrainErrors, FoldersThatAGlobOfTheDataWillMatchAreRefusedAtTheFirstStart) {
+  const Workplace w;
+  w.expect({{"train", "run.toml", "--set", "data.train=*"}, 2, {"out' is inside the data '*'"}});
+  w.expect({{"train", "run.toml", "--set", "data.train=t*"},
+            2,
+            {"tokens' is inside the data 't*'", "choose another directory"}});
+  EXPECT_FALSE(w.exists("out"));
+  const Finished f = w.lamina(
+      {"train", "run.toml", "--quiet", "--set", "data.train=t*", "--set", "data.store=none"});
+  EXPECT_EQ(f.code, 0) << f.err;
+}
+
 TEST(TrainErrors, AFinishedRunHasNothingToDo) {
   Workplace w;
   w.train();

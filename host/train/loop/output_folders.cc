@@ -15,25 +15,37 @@ namespace {
 
 namespace fs = std::filesystem;
 
+fs::path without_last_slash(const fs::path& path) {
+  return path.has_filename() ? path : path.parent_path();
+}
+
 // Resolves links, also where the last parts do not exist; without "." and "..".
 fs::path plain(const std::string& path) {
   std::error_code error;
-  fs::path out = fs::weakly_canonical(path, error);
-  if (error) out = fs::absolute(path).lexically_normal();
-  return out.has_filename() ? out : out.parent_path();
+  const fs::path absolute = fs::absolute(path);
+  fs::path out = fs::weakly_canonical(absolute, error);
+  if (error) out = absolute.lexically_normal();
+  return without_last_slash(out);
+}
+
+// Likewise for a glob, up to its first part with a wildcard.
+fs::path plain_glob(const std::string& pattern) {
+  const std::size_t slash = pattern.rfind('/', pattern.find_first_of("*?["));
+  const std::size_t begin = slash == pattern.npos ? 0 : slash + 1;
+  const fs::path above = plain(begin == 0 ? "." : pattern.substr(0, begin));
+  return without_last_slash((above / pattern.substr(begin)).lexically_normal());
 }
 
 // Returns the folder above or at `folder` that a pattern of data.train matches, if its files
-// include the ones of `folder`: a hidden folder in between is not read.
+// include the ones of `folder`, which may be made later: a hidden folder in between is not read.
 std::optional<fs::path> matched_above(const std::string& pattern, const fs::path& folder) {
   const bool is_glob = pattern.find_first_of("*?[") != pattern.npos && !fs::exists(pattern);
-  const std::string wanted =
-      is_glob ? fs::absolute(pattern).lexically_normal().string() : plain(pattern).string();
+  const std::string wanted = (is_glob ? plain_glob(pattern) : plain(pattern)).string();
   for (fs::path at = folder;; at = at.parent_path()) {
     if (is_glob ? ::fnmatch(wanted.c_str(), at.c_str(), FNM_PATHNAME | FNM_PERIOD) == 0
                 : at == wanted) {
       std::error_code error;
-      if (fs::is_directory(at, error)) return at;
+      if (!fs::exists(at, error) || fs::is_directory(at, error)) return at;
     }
     if (at.filename().string().starts_with('.') || at == at.parent_path()) return std::nullopt;
   }
