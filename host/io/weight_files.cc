@@ -53,12 +53,12 @@ const formats::BlockFormat* block_format_in(const SafetensorsFile& file, std::st
   return format;
 }
 
+}  // namespace
+
 bool is_plain_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == name.npos &&
          name.find('\\') == name.npos && name.find('\0') == name.npos;
 }
-
-}  // namespace
 
 std::string blocks_key(std::string_view tensor) { return fmt::format("blocks of {}", tensor); }
 
@@ -329,6 +329,7 @@ std::vector<FileDigest> write_weight_files(const std::string& directory,
   std::vector<FileDigest> written;
   std::map<std::string, std::string> file_of;
   for (Shard& shard : shards) {
+    LAMINA_ASSERT(is_plain_name(shard.name));
     for (const TensorSpec& spec : shard.specs)
       if (!file_of.emplace(spec.name, shard.name).second && !alone)
         user_error(ExitCode::checkpoint, directory,

@@ -23,6 +23,9 @@ namespace lamina::io {
 // several files.
 bool has_weight_set(const std::string& directory, std::string_view stem = "model");
 
+// Returns whether a file of this name is directly in its directory: no path, not empty.
+bool is_plain_name(std::string_view name);
+
 // Opens a directory (model.safetensors, else model.safetensors.index.json with its shards), an
 // index file, one safetensors file, or the result of gguf_in(), whose tensors get the names of
 // gguf_weights(). The index determines the shard of a tensor. Errors (class checkpoint): no such
@@ -119,7 +122,7 @@ struct WeightFilesOptions {
   std::uint64_t max_shard_bytes = 5'000'000'000;  // of data; a larger tensor gets a separate shard
   std::map<std::string, std::string> metadata = {{"format", "pt"}};
   // The file of each tensor, by name; tensors that are not listed go to the last file. Empty: by
-  // size.
+  // size. REQUIRES: is_plain_name().
   std::map<std::string, std::string, std::less<>> file_of = {};
 };
 

@@ -20,6 +20,7 @@
 #include "support/run_of_file.h"
 #include "train/loop/eval_step.h"
 #include "weights/publish/hf_export.h"
+#include "weights/publish/published_form.h"
 
 namespace lamina::testing {
 namespace {
@@ -249,6 +250,16 @@ TEST(TrainFrom, ACheckpointOrItsRunGivesWeightsAndForm) {
                 bytes_of_file(first.checkpoint() + "/" + name));
     fs::remove_all(folder / "second");
   }
+}
+
+// An export writes the files that the form names.
+TEST(TrainFrom, AFormThatNamesOtherFilesIsRefused) {
+  for (const char* name :
+       {"../../x.safetensors", "/x.safetensors", "a/x.safetensors", "tokenizer.json", "..", ""})
+    EXPECT_ERROR_SAYS(
+        weights::PublishedForm::of_text(fmt::format(
+            R"({{"config": {{}}, "tensors": {{"a": {{"dtype": "f32", "file": "{}"}}}}}})", name)),
+        ExitCode::checkpoint, "must be the name of a .safetensors file without a path, got ")
 }
 
 TEST(TrainFrom, ReadsGgufFilesWithATokenizerFromElsewhere) {

@@ -134,9 +134,12 @@ PublishedForm::PublishedForm(JsonDocument document) : document_(std::move(docume
   for (const auto& [tensor, form] : document_.root().at("tensors").members()) {
     const auto dtype = parse_dtype(form.at("dtype").as_string());
     if (!dtype) form.at("dtype").fail("must be an element type, got " + form.describe());
+    const JsonValue file = form.at("file");
+    if (!io::is_plain_name(file.as_string()) || !file.as_string().ends_with(".safetensors"))
+      file.fail("must be the name of a .safetensors file without a path, got " + file.describe());
     names_.push_back(tensor);
     dtypes_.emplace(tensor, *dtype);
-    file_of_.emplace(tensor, form.at("file").as_string());
+    file_of_.emplace(tensor, file.as_string());
   }
   if (names_.empty()) document_.root().at("tensors").fail("must name a tensor");
 }
