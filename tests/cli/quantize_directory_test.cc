@@ -23,8 +23,13 @@ namespace {
 namespace fs = std::filesystem;
 using lamina::testing::Finished;
 using lamina::testing::TempDir;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::Each;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using ::testing::UnorderedElementsAreArray;
 
 std::vector<std::string> formats() {
   return {"int8", "int4", "int4-g64", "int4-g128", "mxfp4", "fp8"};
@@ -366,6 +371,56 @@ TEST(QuantizeDirectory, AnExportOfPlainValuesIsPlainInTextConfigToo) {
   EXPECT_THAT(folder.read("plain/config.json"), Not(HasSubstr("quantization_config")));
   const Finished again = quantize(folder / "plain", folder / "again", "int4");
   EXPECT_EQ(again.code, 0) << again.err;
+}
+
+std::vector<std::string> tensor_names(const std::string& directory) {
+  const io::WeightFiles files(directory);
+  return {files.names().begin(), files.names().end()};
+}
+
+// Writes the model of trained_run() as the language model of a multimodal one.
+void write_multimodal(const TempDir& folder, const std::string& name) {
+  ASSERT_EQ(ckpt({"export", trained_run(), "--to", folder / "plain"}).code, 0);
+  const std::string outer = "language_model.";
+  const io::WeightFiles files(folder / "plain");
+  std::vector<io::TensorSpec> specs;
+  for (std::string_view tensor : files.names())
+    specs.push_back(
+        {outer + std::string(tensor), files.tensor(tensor).dtype, files.tensor(tensor).shape});
+  fs::create_directory(folder / name);
+  io::write_weight_files(folder / name, specs, [&](const io::TensorSpec& spec) {
+    return files.tensor(std::string_view(spec.name).substr(outer.size())).bytes;
+  });
+  fs::copy_file(folder / "plain/config.json", folder / name + "/config.json");
+  nest_config(folder, name);
+}
+
+// The class of its config.json reads no other names.
+TEST(QuantizeDirectory, AnExportOfAMultimodalModelKeepsItsNames) {
+  const TempDir folder;
+  write_multimodal(folder, "model");
+  const std::vector<std::string> names = tensor_names(folder / "model");
+  EXPECT_THAT(names, Contains("language_model.lm_head.weight"));
+  const std::string matrix = "language_model.model.layers.1.self_attn.q_proj.weight";
+  for (const char* format : {"int8", "fp8"}) {
+    const std::string packed = folder / format, wide = packed + "-wide";
+    ASSERT_EQ(quantize(folder / "model", packed, format).code, 0);
+    EXPECT_NE(io::WeightFiles(packed).tensor(matrix).dtype, DType::f32);
+    const Finished result = ckpt({"export", packed, "--to", wide, "--dtype", "bfloat16"});
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_EQ(io::WeightFiles(wide).tensor(matrix).dtype, DType::bf16);
+    EXPECT_THAT(tensor_names(wide), UnorderedElementsAreArray(names));
+  }
+  ASSERT_EQ(ckpt({"export", folder / "model", "--to", folder / "fused", "--layout", "fused"}).code,
+            0);
+  EXPECT_THAT(
+      tensor_names(folder / "fused"),
+      AllOf(Contains("language_model.model.layers.1.self_attn.qkv_proj.weight"),
+            Contains("language_model.lm_head.weight"), Each(StartsWith("language_model."))));
+  ASSERT_EQ(
+      ckpt({"export", folder / "fused", "--to", folder / "again", "--layout", "published"}).code,
+      0);
+  EXPECT_THAT(tensor_names(folder / "again"), UnorderedElementsAreArray(names));
 }
 
 TEST(QuantizeDirectory, AnExistingDirectoryIsRefused) {

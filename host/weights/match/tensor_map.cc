@@ -244,13 +244,7 @@ class NameMatcher {
       return std::string(publishers::kAdapterPrefix) +
              likely_spelling(name.substr(publishers::kAdapterPrefix.size()));
     const auto folders = layer_folders(model_, names_);
-    if (!folders) return name;
-    const auto& [ours, theirs] = *folders;
-    if (name.starts_with(ours)) return theirs + name.substr(ours.size());
-    // "language_model." of "language_model.model.layers.0" is also the prefix of the head.
-    const std::string outer =
-        theirs.ends_with(ours) ? theirs.substr(0, theirs.size() - ours.size()) : "";
-    return outer.ends_with('.') ? outer + name : name;
+    return folders ? name_in(*folders, name) : name;
   }
 
   // Returns the names that no parameter uses under its first name; all names if there are none.
@@ -328,6 +322,15 @@ std::optional<LayerFolders> layer_folders(const decoder::Model& model,
     }
   }
   return std::nullopt;
+}
+
+std::string name_in(const LayerFolders& folders, const std::string& name) {
+  const auto& [ours, theirs] = folders;
+  if (name.starts_with(ours)) return theirs + name.substr(ours.size());
+  // "language_model." of "language_model.model.layers.0" is also the prefix of the head.
+  const std::string outer =
+      theirs.ends_with(ours) ? theirs.substr(0, theirs.size() - ours.size()) : "";
+  return outer.ends_with('.') ? outer + name : name;
 }
 
 void refuse_lacking(const std::string& directory, std::span<const std::string> names) {
@@ -416,7 +419,8 @@ namespace {
 
 }  // namespace
 
-TensorMap published_tensors(const decoder::Model& model, Layout layout) {
+TensorMap published_tensors(const decoder::Model& model, Layout layout,
+                            const std::optional<LayerFolders>& folders) {
   MapBuilder builder(model);
   const int count = static_cast<int>(model.parameters().all().size());
   for (int i = 0; i < count; ++i) {
@@ -424,7 +428,8 @@ TensorMap published_tensors(const decoder::Model& model, Layout layout) {
     const registry::TensorRow* fused = layout == Layout::fused ? builder.fused_row_of(i) : nullptr;
     const ExpandedRow expanded = builder.expand(i, fused ? *fused : *builder.rows_of(i).front());
     std::vector<std::string> names;
-    for (const ExpandedRow::Tensor& tensor : expanded.tensors) names.push_back(tensor.name);
+    for (const ExpandedRow::Tensor& tensor : expanded.tensors)
+      names.push_back(folders ? name_in(*folders, tensor.name) : tensor.name);
     builder.add(i, expanded, names);
   }
   return builder.finish(false);

@@ -104,9 +104,15 @@ enum class Layout {
   fused,  // q_proj, k_proj, v_proj as rows of one qkv_proj, gate_proj and up_proj of gate_up_proj
 };
 
-// Returns the tensors of an export to Hugging Face's names, in the order of the parameters. A
-// family without a map publishes its parameters under our names. Throws PluginError if the map has
-// no row for a parameter, if a row does not fit it, or if two parameters contain the same elements.
-TensorMap published_tensors(const decoder::Model& model, Layout layout = Layout::published);
+// Returns `name`, one of the family's map, as files with these folders spell it, eg:
+// "language_model.lm_head.weight".
+std::string name_in(const LayerFolders& folders, const std::string& name);
+
+// Returns the tensors of an export to Hugging Face's names, in the order of the parameters; with
+// `folders` as name_in() spells them. A family without a map publishes its parameters under our
+// names. Throws PluginError if the map has no row for a parameter, if a row does not fit it, or if
+// two parameters contain the same elements.
+TensorMap published_tensors(const decoder::Model& model, Layout layout = Layout::published,
+                            const std::optional<LayerFolders>& folders = {});
 
 }  // namespace lamina::weights

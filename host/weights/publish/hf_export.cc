@@ -57,21 +57,39 @@ bool has_compressed(const TensorMap& map, const io::WeightFiles& files) {
   });
 }
 
-// Published tensors stay unchanged, or change their type. Ours, and compressed ones that change
-// their type, take the names and forms of `form`, else of the family's map. `dtype` does not apply
-// to parameters that declare a type.
+// Returns the published names of the model's tensors: the form's, else the files'; nothing if the
+// files have our names.
+std::vector<std::string> published_names(const decoder::Model& model, const PublishedForm* form,
+                                         const TensorMap& from) {
+  std::vector<std::string> out;
+  if (form)
+    out.assign(form->names().begin(), form->names().end());
+  else if (!from.own_names())
+    for (const PublishedTensor& tensor : from.tensors())
+      out.push_back(name_of_values(model, tensor.name));
+  return out;
+}
+
+// Published tensors stay unchanged, or change their type. Ours take the names and forms of `form`,
+// else of the family's map. Compressed ones that change their type keep their names. A layout has
+// the names of the family's map, in the folders of a multimodal model. `dtype` does not apply to
+// parameters that declare a type.
 TransferPlan plan_transfers(const decoder::Model& model, const io::WeightFiles& files,
                             const PublishedForm* form, const ExportOptions& options) {
   const std::optional<DType> dtype = options.dtype;
   TransferPlan out{.from = match_weights(model, files)};
   out.reassembled =
       out.from.own_names() || options.layout || (dtype && has_compressed(out.from, files));
+  const std::vector<std::string> known = published_names(model, form, out.from);
+  const std::vector<std::string_view> names(known.begin(), known.end());
+  const bool wrapped = form ? form->is_wrapped() : model.config().in_wrapper();
   if (!out.reassembled)
     out.to = out.from;
-  else if (options.layout || !form)
-    out.to = published_tensors(model, options.layout.value_or(Layout::published));
+  else if (options.layout || names.empty())
+    out.to = published_tensors(model, options.layout.value_or(Layout::published),
+                               wrapped ? layer_folders(model, names) : std::nullopt);
   else
-    out.to = match_names(model, files.path(), form->names());
+    out.to = match_names(model, files.path(), names);
   for (std::size_t i = 0; i < out.to.tensors().size(); ++i) {
     const PublishedTensor& to = out.to.tensors()[i];
     const int parameter = out.to.pieces()[static_cast<std::size_t>(to.pieces.front())].parameter;

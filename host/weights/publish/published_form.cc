@@ -93,9 +93,8 @@ Edits changed_values(const decoder::Model& model, const decoder::Model& source,
   return out;
 }
 
-// Returns the family's name for the values of a tensor: without the suffix for blocks, if the
-// family knows that name.
-std::string_view name_of_values(const decoder::Model& model, std::string_view tensor) {
+// Returns the name without the suffix for blocks, if the family knows that name.
+std::string_view without_blocks(const decoder::Model& model, std::string_view tensor) {
   constexpr std::string_view kBlocks = publishers::kMxfp4Name.weight;
   if (!tensor.ends_with(kBlocks)) return tensor;
   const auto last = [](std::string_view name) { return name.substr(name.rfind('.') + 1); };
@@ -112,7 +111,7 @@ void write_tensors(JsonWriter& json, const decoder::Model& model, const io::Weig
   json.key("tensors").begin_object();
   for (const PublishedTensor& tensor : map.tensors()) {
     if (tensor.name.starts_with(publishers::kAdapterPrefix)) continue;
-    json.key(publishers::without_wrappers(name_of_values(model, tensor.name))).begin_object();
+    json.key(name_of_values(model, tensor.name)).begin_object();
     json.key("dtype").value(name(published_dtype(files, tensor.name)));
     json.key("file").value(fs::path(files.path_of(tensor.name)).filename().string());
     json.end_object();
@@ -168,6 +167,10 @@ DType PublishedForm::main_dtype() const {
   std::map<DType, int> counts;
   for (const auto& [tensor, dtype] : dtypes_) ++counts[dtype];
   return std::ranges::max_element(counts, {}, [](const auto& c) { return c.second; })->first;
+}
+
+std::string name_of_values(const decoder::Model& model, std::string_view tensor) {
+  return publishers::without_wrappers(without_blocks(model, tensor));
 }
 
 DType published_dtype(const io::WeightFiles& files, std::string_view tensor) {

@@ -48,6 +48,10 @@ class PublishedForm {
   std::map<std::string, std::string, std::less<>> file_of_;
 };
 
+// Returns the name under which the values of a stored tensor are published: without wrapper
+// modules, and without the suffix for blocks if the family knows that name.
+std::string name_of_values(const decoder::Model& model, std::string_view tensor);
+
 // Returns the type in which the values of a stored tensor are published: its own, bfloat16 for a
 // compressed one.
 DType published_dtype(const io::WeightFiles& files, std::string_view tensor);
