@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 
 #include "model/export.h"
@@ -122,6 +123,24 @@ TEST(MissingPredictions, AreNoPartOfAMergedModel) {
                      cpu::cpu_backend());
   expect_one_note(::testing::internal::GetCapturedStderr(), from);
   EXPECT_THAT(names_in(folder / "merged"), ::testing::UnorderedElementsAreArray(names_in(from)));
+}
+
+// Once per parameter, the search for the folder of the layers took minutes.
+TEST(MissingPredictions, ManyOtherNamesTakeSeconds) {
+  const TempDir folder;
+  const std::string path = add_golden_model(folder, kGolden);
+  std::string config = folder.read("model/config.json");
+  const std::string layers = "\"num_hidden_layers\": 2";
+  ASSERT_NE(config.find(layers), config.npos);
+  folder.write("model/config.json",
+               config.replace(config.find(layers), layers.size(), "\"num_hidden_layers\": 61"));
+  std::vector<io::TensorSpec> specs;
+  for (int i = 0; i < 20'000; ++i) specs.push_back({fmt::format("x{}", i), DType::f32, Shape{0}});
+  io::write_weight_files(path, specs,
+                         [](const io::TensorSpec&) { return std::span<const std::byte>(); });
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(model::open(path, built_plugins()).model->mtp_depth(), 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
 
 TEST(MissingPredictions, AreNotedOnceByAnExport) {

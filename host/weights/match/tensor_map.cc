@@ -222,10 +222,10 @@ class NameMatcher {
     const std::string wanted = likely_spelling(name);
     std::vector<std::string> notes{
         fmt::format("for parameter '{}'", model_.parameters()[parameter].name)};
-    if (const auto folders = layer_folders(model_, names_); folders && known_.contains(wanted))
+    if (folders() && known_.contains(wanted))
       refuse(where_,
-             fmt::format("tensors are under '{}', which family '{}' does not read", folders->theirs,
-                         model_.family().name()),
+             fmt::format("tensors are under '{}', which family '{}' does not read",
+                         folders()->theirs, model_.family().name()),
              {fmt::format("expected names such as '{}'", name),
               "authors of plugins: add the prefix to hf_prefixes"});
     if (const std::string shard = shard_without_ ? shard_without_(name) : ""; !shard.empty())
@@ -243,8 +243,13 @@ class NameMatcher {
     if (name.starts_with(publishers::kAdapterPrefix))
       return std::string(publishers::kAdapterPrefix) +
              likely_spelling(name.substr(publishers::kAdapterPrefix.size()));
-    const auto folders = layer_folders(model_, names_);
-    return folders ? name_in(*folders, name) : name;
+    return folders() ? name_in(*folders(), name) : name;
+  }
+
+  // Finding them takes as many comparisons as there are rows and names.
+  const std::optional<LayerFolders>& folders() const {
+    if (!folders_) folders_ = layer_folders(model_, names_);
+    return *folders_;
   }
 
   // Returns the names that no parameter uses under its first name; all names if there are none.
@@ -274,6 +279,7 @@ class NameMatcher {
   bool is_checkpoint_;
   MapBuilder builder_;
   std::string layers_;
+  mutable std::optional<std::optional<LayerFolders>> folders_;  // once they are wanted
 };
 
 }  // namespace
