@@ -20,6 +20,7 @@
 #include "io/destination.h"
 #include "io/directories.h"
 #include "io/file_lock.h"
+#include "io/mapped_file.h"
 
 namespace lamina::io {
 namespace {
@@ -213,6 +214,13 @@ void DurableFile::rename_partial() {
 FileDigest write_durably(const std::string& path, std::string_view text, NamedBy named_by) {
   DurableFile file(path, text.size(), named_by);
   file.write(text);
+  return file.commit();
+}
+
+FileDigest copy_durably(const std::string& from, const std::string& to) {
+  const MappedFile source(from);
+  DurableFile file(to, source.bytes().size());
+  file.write(source.bytes());
   return file.commit();
 }
 

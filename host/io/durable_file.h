@@ -83,6 +83,9 @@ class DurableFile {
 FileDigest write_durably(const std::string& path, std::string_view text,
                          NamedBy named_by = NamedBy::program);
 
+// Writes and commits a copy of the file `from`.
+FileDigest copy_durably(const std::string& from, const std::string& to);
+
 // Makes a file that was written otherwise survive a power failure.
 void sync_file(const std::string& path);
 

@@ -10,7 +10,6 @@
 #include "core/log.h"
 #include "io/directories.h"
 #include "io/foreign_file.h"
-#include "io/mapped_file.h"
 #include "publishers/formats.h"
 #include "publishers/python_json.h"
 
@@ -167,11 +166,8 @@ std::vector<std::string> side_files(const std::string& directory) {
 std::vector<FileDigest> copy_side_files(const std::string& from, const std::string& to) {
   std::vector<FileDigest> copied;
   for (const std::string& name : side_files(from)) {
-    const MappedFile source(from + "/" + name);
     make_folder_of(to + "/" + name);
-    DurableFile file(to + "/" + name, source.bytes().size());
-    file.write(source.bytes());
-    copied.push_back(file.commit());
+    copied.push_back(copy_durably(from + "/" + name, to + "/" + name));
     copied.back().name = name;
   }
   return copied;

@@ -171,10 +171,8 @@ weights::Exported average_models(std::span<const std::string> paths, const std::
   io::copy_side_files(from.string(), commit.path());
   for (const std::string& name : {std::string("model.toml"), std::string("config.json"),
                                   std::string(weights::kPublishedFormFile)})
-    if (fs::exists(from / name)) {
-      fs::copy_file(from / name, fs::path(commit.path()) / name);
-      io::sync_file(commit.path() + "/" + name);
-    }
+    if (fs::exists(from / name))
+      io::copy_durably((from / name).string(), commit.path() + "/" + name);
   check_that_it_loads(commit.path(), plugins);
   commit.commit();
   return out;

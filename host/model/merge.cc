@@ -69,9 +69,9 @@ weights::Exported merge_to_hf(const std::string& path, const WeightChoice& choic
       make_of(from, plugins, {.compress_tokens = decoder::uncompressed_tokens});
   const ScratchModel scratch(to);
   write_merged(base, adapted, scratch, backend);
-  for (const char* name : {"model.toml", "config.json"})
-    if (fs::exists(fs::path(adapted.directory) / name))
-      fs::copy_file(fs::path(adapted.directory) / name, fs::path(scratch.directory()) / name);
+  for (const char* name : {"/model.toml", "/config.json"})
+    if (fs::exists(adapted.directory + name))
+      io::copy_durably(adapted.directory + name, scratch.directory() + name);
   const std::shared_ptr<io::WeightFiles> files = adapted.weight_files();
   const weights::TensorMap map = weights::match_weights(*adapted.model, *files);
   if (const std::string form = weights::published_form(base, base, *files, map); !form.empty())

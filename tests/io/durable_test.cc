@@ -91,6 +91,17 @@ TEST(DurableFile, ReportsTheFailedSystemCall) {
                     "needs 1152921504606846976 bytes, but the disk has only ");
 }
 
+TEST(DurableFile, ACopyNamesTheFileThatFails) {
+  TempDir dir;
+  dir.write("a", "text");
+  EXPECT_EQ(copy_durably(dir / "a", dir / "b").num_bytes, 4u);
+  EXPECT_EQ(dir.read("b"), "text");
+  EXPECT_ERROR_SAYS(copy_durably(dir / "none", dir / "c"), ExitCode::checkpoint,
+                    dir / "none" + ": ")
+  EXPECT_ERROR_SAYS(copy_durably(dir / "a", dir / "none/c"), ExitCode::checkpoint, dir / "none/c")
+  EXPECT_EQ(num_entries(dir.path()), 2);
+}
+
 TEST(DurableFile, SyncsFilesThatOthersHaveWritten) {
   TempDir dir;
   EXPECT_NO_THROW(sync_file(dir.write("a", "x")));
