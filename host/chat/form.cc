@@ -121,7 +121,7 @@ void cut_at_open_end(jinja::Rendered& rendered) {
   while (!is_kept && !rendered.text.empty() &&
          std::isspace(static_cast<unsigned char>(rendered.text.back())))
     rendered.text.pop_back();
-  const auto cut = [](std::vector<jinja::RenderedSpan>& spans, std::size_t end) {
+  const auto cut = [](auto& spans, std::size_t end) {
     std::erase_if(spans, [end](const jinja::RenderedSpan& span) { return span.begin >= end; });
     for (jinja::RenderedSpan& span : spans) span.end = std::min(span.end, end);
   };
@@ -329,7 +329,7 @@ jinja::Rendered FormInputs::render(std::size_t num_messages, bool add_generation
   const auto end = messages_.begin() + static_cast<std::ptrdiff_t>(num_messages);
   set("messages", TemplateValue::list({messages_.begin(), end}));
   set("add_generation_prompt", TemplateValue::boolean(add_generation_prompt));
-  return template_.render(variables_, {.now = now_});
+  return template_.render(variables_, {.now = now_, .elements = messages_});
 }
 
 jinja::Rendered Form::render(const Conversation& conversation, const FormOptions& options) const {

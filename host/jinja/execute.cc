@@ -136,7 +136,7 @@ Interpreter::Flow Interpreter::execute_block(const Statement& statement) {
   const std::size_t begin = out_->size();
   const Flow flow = execute(statement.body);
   if (statement.kind == StatementKind::generation && out_ == root_)
-    generated_.emplace_back(begin, out_->size());
+    generated_.push_back({{begin, out_->size()}, visited_element()});
   escapes_ = escaped;
   return flow;
 }

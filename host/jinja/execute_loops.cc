@@ -54,10 +54,15 @@ void Interpreter::execute_loop(const Statement& statement) {
 void Interpreter::run_loop(const Statement& statement, const TemplateValue& items, unsigned depth) {
   const std::shared_ptr<Scope> around = scope_;
   const auto loop = std::make_shared<LoopVariable>(elements(items), depth);
+  loops_.push_back(loop.get());
   struct Finish {
+    Interpreter& interpreter;
     LoopVariable& of;
-    ~Finish() { of.finish(); }
-  } const finish{*loop};
+    ~Finish() {
+      of.finish();
+      interpreter.loops_.pop_back();
+    }
+  } const finish{*this, *loop};
   if (statement.filter)
     loop->accept = [&](const TemplateValue& candidate) {
       const Inner inner(*this, around);
@@ -78,6 +83,15 @@ void Interpreter::run_loop(const Statement& statement, const TemplateValue& item
   if (loop->index > 0) return;
   const Inner inner(*this, around);
   execute(statement.otherwise);
+}
+
+// The element of RenderOptions::elements that the innermost loop over any of them visits.
+std::optional<std::size_t> Interpreter::visited_element() const {
+  for (auto loop = loops_.rbegin(); loop != loops_.rend(); ++loop)
+    if (const auto& object = (*loop)->current.object())
+      for (std::size_t i = 0; i < elements_.size(); ++i)
+        if (elements_[i].object() == object) return i;
+  return {};
 }
 
 }  // namespace lamina::jinja

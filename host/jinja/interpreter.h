@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "jinja/parse/syntax.h"
+#include "jinja/template.h"
 #include "jinja/values/objects.h"
 
 namespace lamina::jinja {
@@ -44,7 +45,8 @@ struct LoopVariable : Object {
 
 class Interpreter {
  public:
-  Interpreter(const Tree& tree, const std::tm& now) : tree_(tree), now_(now) {}
+  Interpreter(const Tree& tree, const RenderOptions& options)
+      : tree_(tree), now_(options.now), elements_(options.elements) {}
   ~Interpreter();
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
@@ -53,8 +55,8 @@ class Interpreter {
   Text render(const std::vector<std::pair<std::string, TemplateValue>>& variables);
   // The position in the template of the last evaluation.
   Position at() const { return at_; }
-  // The text written inside "generation" blocks: [begin, end) in characters.
-  const Vector<std::pair<std::size_t, std::size_t>>& generated() const { return generated_; }
+  // The text written inside "generation" blocks.
+  const Vector<GeneratedSpan>& generated() const { return generated_; }
   const std::tm& now() const { return now_; }
 
   // For filters and functions.
@@ -82,6 +84,7 @@ class Interpreter {
   void execute_call(const Statement& statement);
   void execute_loop(const Statement& statement);
   void run_loop(const Statement& statement, const TemplateValue& items, unsigned depth);
+  std::optional<std::size_t> visited_element() const;
   void assign(const Expression& target, const TemplateValue& value);
   void write(TextView text);
   void write(const TemplateValue& value);
@@ -105,6 +108,7 @@ class Interpreter {
 
   const Tree& tree_;
   const std::tm now_;
+  const std::span<const TemplateValue> elements_;
   Position at_ = 0;
   unsigned depth_ = 0;
   bool escapes_ = false;  // inside {% autoescape true %}
@@ -112,7 +116,8 @@ class Interpreter {
   Text* out_ = nullptr;
   std::size_t num_written_ = 0;  // characters in all open outputs
   const Text* root_ = nullptr;
-  Vector<std::pair<std::size_t, std::size_t>> generated_;
+  Vector<GeneratedSpan> generated_;
+  Vector<const LoopVariable*> loops_;  // in progress, the outermost first
   Vector<std::shared_ptr<Scope>> scopes_;
   Vector<std::shared_ptr<Namespace>> spaces_;
 };

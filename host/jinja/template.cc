@@ -97,14 +97,14 @@ Rendered Template::render(const Variables& variables, const RenderOptions& optio
   Rendered out;
   with_stack_space([&] {
     Budget budget(options.limits);
-    Interpreter interpreter(parsed_->tree, options.now);
+    Interpreter interpreter(parsed_->tree, options);
     try {
       out = to_rendered(interpreter.render(variables));
     } catch (const TemplateFailure& failure) {
       parsed_->fail_at(interpreter.at(), failure.message);
     }
     out.own_text = own_text();
-    for (const auto& [begin, end] : interpreter.generated()) out.generated.push_back({begin, end});
+    out.generated.assign(interpreter.generated().begin(), interpreter.generated().end());
   });
   return out;
 }

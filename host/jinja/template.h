@@ -7,6 +7,7 @@
 
 #include <ctime>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,18 +36,25 @@ struct RenderedSpan {
   friend bool operator==(const RenderedSpan&, const RenderedSpan&) = default;
 };
 
+// Characters inside {% generation %}, as published masks count.
+struct GeneratedSpan : RenderedSpan {
+  // The element of RenderOptions::elements that the innermost loop over any of them visits.
+  std::optional<std::size_t> element = {};
+  friend bool operator==(const GeneratedSpan&, const GeneratedSpan&) = default;
+};
+
 struct Rendered {
   std::string text;                 // UTF-8
   std::vector<RenderedSpan> given;  // bytes of the text that came from outside, in order
-  std::vector<RenderedSpan>
-      generated;  // characters inside {% generation %}, as published masks count
+  std::vector<GeneratedSpan> generated;
   // All text in the template, written or not.
   std::span<const std::string> own_text;  // borrowed from the template
 };
 
 struct RenderOptions {
   Limits limits = {};
-  std::tm now = {};  // the time for strftime_now()
+  std::tm now = {};                              // the time for strftime_now()
+  std::span<const TemplateValue> elements = {};  // of lists in the variables
 };
 
 class Template {

@@ -44,7 +44,7 @@ void expect_case(const std::string& source, const Variables& variables, const Js
     EXPECT_EQ(rendered.text, text.as_string()) << name;
     const JsonValue spans = expected.find("spans");
     if (!spans) return;
-    std::vector<RenderedSpan> wanted;
+    std::vector<GeneratedSpan> wanted;
     for (const JsonValue span : spans.elements())
       wanted.push_back({span.element(0).as_uint64(), span.element(1).as_uint64()});
     EXPECT_EQ(rendered.generated, wanted) << name;

@@ -141,7 +141,23 @@ TEST(Jinja, TheCallerSetsTheClock) {
 TEST(Jinja, GenerationBlocksAreReportedInCharacters) {
   const Rendered r = testing::render_all("é{% generation %}bc{% endgeneration %}d");
   EXPECT_EQ(r.text, "ébcd");
-  EXPECT_EQ(r.generated, (std::vector<RenderedSpan>{{1, 3}}));
+  EXPECT_EQ(r.generated, (std::vector<GeneratedSpan>{{{1, 3}}}));
+}
+
+TEST(Jinja, GenerationBlocksHaveTheElementOfTheirLoop) {
+  const Template t = Template::parse(
+      "{% for m in (all | reverse) %}{% for part in m %}"
+      "{% generation %}{{ part }}{% endgeneration %}{% endfor %}{% endfor %}"
+      "{% generation %}c{% endgeneration %}",
+      "t.jinja");
+  // Two lists that are equal are two elements.
+  const auto list = [] { return TemplateValue::list({given("a"), given("b")}); };
+  const std::vector<TemplateValue> elements = {list(), list()};
+  const Rendered r = t.render({{"all", TemplateValue::list({elements.begin(), elements.end()})}},
+                              {.elements = elements});
+  EXPECT_EQ(r.text, "ababc");
+  EXPECT_EQ(r.generated, (std::vector<GeneratedSpan>{
+                             {{0, 1}, 1}, {{1, 2}, 1}, {{2, 3}, 0}, {{3, 4}, 0}, {{4, 5}}}));
 }
 
 }  // namespace
