@@ -101,28 +101,32 @@ MaskedTokens encode_answers(const text::Tokenizer& tokenizer, const std::string&
   return out;
 }
 
-// Uses the template's own marks for these answers; the last answer ends the text.
+// Uses the template's own marks; the answer `last` ends the text.
 MaskedTokens marked(const text::Tokenizer& tokenizer, Rendering& rendering,
-                    jinja::Rendered rendered, const Conversation& conversation,
-                    const std::vector<std::size_t>& answers, Learned learned) {
+                    jinja::Rendered rendered, const Conversation& conversation, std::size_t last,
+                    Learned learned) {
   if (learned == Learned::last) {
-    const std::size_t begin =
-        common_prefix(rendering.first(answers.back(), true).text, rendered.text);
+    const std::size_t begin = common_prefix(rendering.first(last, true).text, rendered.text);
     const std::size_t first = utf8_num_characters(std::string_view(rendered.text).substr(0, begin));
-    std::erase_if(rendered.generated, [first](const auto& span) { return span.end <= first; });
+    std::erase_if(rendered.generated, [&](const jinja::GeneratedSpan& span) {
+      return span.element ? *span.element != last : span.end <= first;
+    });
     return encode_with_mask(tokenizer, rendered);
   }
-  std::vector<jinja::RenderedSpan> kept = rendered.generated;
-  for (std::size_t i = answers.back(); i-- > 1;) {
-    if (!is_answer(conversation, i) || is_learned(conversation.messages()[i].root())) continue;
-    // The marks of a message follow the marks of the messages before it.
-    const std::size_t begin = std::min(rendering.first(i, false).generated.size(), kept.size());
-    const std::size_t end = std::min(rendering.first(i + 1, false).generated.size(), kept.size());
-    if (begin < end)
-      kept.erase(kept.begin() + static_cast<std::ptrdiff_t>(begin),
-                 kept.begin() + static_cast<std::ptrdiff_t>(end));
+  for (std::size_t i = 0; i < last; ++i) {
+    if (is_learned(conversation.messages()[i].root())) continue;
+    std::erase_if(rendered.generated, [i](const jinja::GeneratedSpan& span) {
+      if (!span.element)
+        throw UserError(
+            ExitCode::data,
+            {"messages",
+             fmt::format("message {} must not be learned, but the template has {{% generation %}} "
+                         "marks outside of a loop over the messages",
+                         i + 1),
+             {"use a template with the marks inside {% for message in messages %}"}});
+      return *span.element == i;
+    });
   }
-  rendered.generated = std::move(kept);
   return encode_with_mask(tokenizer, rendered);
 }
 
@@ -188,7 +192,7 @@ std::vector<MaskedTokens> training_tokens(const text::Tokenizer& tokenizer, cons
   if (answers.empty()) return {};
   jinja::Rendered whole = rendering.first(answers.back() + 1, false);
   if (!whole.generated.empty())
-    return {marked(tokenizer, rendering, std::move(whole), conversation, answers, learned)};
+    return {marked(tokenizer, rendering, std::move(whole), conversation, answers.back(), learned)};
 
   // From the last answer to the first: an answer belongs to the following text if that text still
   // begins with the whole answer.

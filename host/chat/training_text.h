@@ -34,9 +34,10 @@ std::tm fixed_date();
 // that the template adds to its prompt, including the control token that ends it. Some templates
 // render an answer differently once the conversation continues (many drop the reasoning of earlier
 // answers); such an answer becomes a separate conversation that ends with it, so that each answer
-// is learned after the text that the model reads before it. An answer that begins a conversation is
-// not learned. Returns nothing for a conversation without another answer. The date is fixed_date().
-// Errors: as Form::render(); class data if an answer does not follow its prompt.
+// is learned after the text that the model reads before it. Without marks, an answer that begins a
+// conversation is not learned. Returns nothing for a conversation without another answer. The date
+// is fixed_date(). Errors: as Form::render(); class data if an answer does not follow its prompt,
+// or if a message must not be learned and marks are outside of a loop over the messages.
 std::vector<MaskedTokens> training_tokens(const text::Tokenizer& tokenizer, const Form& form,
                                           const Conversation& conversation, Learned learned);
 

@@ -38,6 +38,20 @@ constexpr const char* kMarked =
     "{% generation %}{{ m.content }}<s>{% endgeneration %}{% else %}{{ m.content }}{% endif %}"
     "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}";
 
+// Likewise, and drops the thinking of all answers but the last.
+constexpr const char* kMarkedThinking =
+    "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}"
+    "{% if loop.last %}{% generation %}({{ m.reasoning_content }}){% endgeneration %}{% endif %}"
+    "{% generation %}{{ m.content }}<s>{% endgeneration %}{% else %}{{ m.content }}{% endif %}"
+    "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}";
+
+// Likewise, in a loop over numbers.
+constexpr const char* kMarkedByIndex =
+    "{% for i in range(messages | length) %}{% set m = messages[i] %}<|{{ m.role }}|>"
+    "{% if m.role == 'assistant' %}{% generation %}{{ m.content }}<s>{% endgeneration %}"
+    "{% else %}{{ m.content }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}";
+
 constexpr const char* kTwoTurns =
     R"([{"role": "user", "content": "a"},
         {"role": "assistant", "reasoning_content": "x", "content": "bc"},
@@ -147,6 +161,55 @@ TEST(TrainingText, AnswersWithWeightZeroAreReadAndNotLearned) {
     EXPECT_EQ(Model(kThinking).learned(not_first.c_str(), Learned::assistant),
               (Texts{"<|user|>a<|assistant|>bc<s><|user|>d<|assistant|>[()e<s>]"}));
   }
+}
+
+TEST(TrainingText, MarksOfAMessageThatIsNotLearnedAreIgnored) {
+  const Model model(kMarkedThinking);
+  const auto turns = [](const std::string& first, const std::string& second) {
+    return R"([{"role": "assistant", "content": "f")" + first +
+           R"(}, {"role": "user", "content": "a"},
+               {"role": "assistant", "reasoning_content": "x", "content": "bc")" +
+           second + R"(}, {"role": "user", "content": "d"},
+               {"role": "assistant", "reasoning_content": "y", "content": "e"}])";
+  };
+  const std::string no = R"(, "weight": 0)";
+  EXPECT_EQ(model.learned(turns("", "").c_str(), Learned::assistant),
+            (Texts{"<|assistant|>[f<s>]<|user|>a<|assistant|>[bc<s>]<|user|>d"
+                   "<|assistant|>[(y)e<s>]"}));
+  EXPECT_EQ(model.learned(turns("", no).c_str(), Learned::assistant),
+            (Texts{"<|assistant|>[f<s>]<|user|>a<|assistant|>bc<s><|user|>d"
+                   "<|assistant|>[(y)e<s>]"}));
+  EXPECT_EQ(model.learned(turns(no, "").c_str(), Learned::assistant),
+            (Texts{"<|assistant|>f<s><|user|>a<|assistant|>[bc<s>]<|user|>d"
+                   "<|assistant|>[(y)e<s>]"}));
+  EXPECT_EQ(model.learned(turns(no, no).c_str(), Learned::assistant),
+            (Texts{"<|assistant|>f<s><|user|>a<|assistant|>bc<s><|user|>d"
+                   "<|assistant|>[(y)e<s>]"}));
+}
+
+TEST(TrainingText, TheLastAnswerIsLearnedAloneIfThePromptDiffersBeforeIt) {
+  const Model model(kMarkedThinking);
+  EXPECT_EQ(model.learned(R"([{"role": "user", "content": "a"},
+                              {"role": "assistant", "reasoning_content": "x", "content": "bc"},
+                              {"role": "assistant", "reasoning_content": "y", "content": "e"}])",
+                          Learned::last),
+            (Texts{"<|user|>a<|assistant|>bc<s><|assistant|>[(y)e<s>]"}));
+}
+
+TEST(TrainingText, MarksOutsideOfALoopOverMessagesCannotBeIgnored) {
+  const Model model(kMarkedByIndex);
+  EXPECT_EQ(model.learned(kTwoTurns, Learned::assistant),
+            (Texts{"<|user|>a<|assistant|>[bc<s>]<|user|>d<|assistant|>[e<s>]"}));
+  EXPECT_EQ(model.learned(kTwoTurns, Learned::last),
+            (Texts{"<|user|>a<|assistant|>bc<s><|user|>d<|assistant|>[e<s>]"}));
+  EXPECT_ERROR_SAYS(model.learned(R"([{"role": "user", "content": "a"},
+                                      {"role": "assistant", "content": "bc", "weight": 0},
+                                      {"role": "user", "content": "d"},
+                                      {"role": "assistant", "content": "e"}])",
+                                  Learned::assistant),
+                    ExitCode::data,
+                    "message 2 must not be learned, but the template has {% generation %} marks "
+                    "outside of a loop over the messages");
 }
 
 TEST(TrainingText, AllTokensOfACharacterAreLearnedOrNone) {
