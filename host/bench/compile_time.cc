@@ -20,8 +20,7 @@ CompileTimes bench_compile(const std::function<std::unique_ptr<decoder::Model>()
     std::vector<double> seconds;
     for (int i = 0; i < options.repeats; ++i) {
       std::unique_ptr<decoder::Model> model = open();
-      std::int64_t tokens =
-          std::min(options.tokens, model->config().max_positions().value_or(options.tokens));
+      std::int64_t tokens = std::min(options.tokens, model->max_length().value_or(options.tokens));
       const Stopwatch watch;
       program::BoundProgram program(trace(*model, tokens), backend);
       seconds.push_back(watch.seconds());

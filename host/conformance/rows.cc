@@ -65,12 +65,7 @@ program::Rows stacked(const std::vector<program::Rows>& parts) {
 
 std::int64_t row_tokens(const decoder::Model& model) {
   constexpr std::int64_t kTokens = 29;
-  const registry::EmbedSpec& embed = model.options().embed;
-  const std::int64_t most = embed.positions == registry::Positions::learned
-                                ? std::min(kTokens, std::int64_t{embed.max_positions})
-                                : kTokens;
-  if (model.length_dependent_from() && !model.rotation_changes_once()) return most;
-  return std::min(most, model.config().max_positions().value_or(most));
+  return std::min(kTokens, model.max_length().value_or(kTokens));
 }
 
 bool has_positions(const decoder::Model& model, std::int64_t tokens) {

@@ -21,10 +21,8 @@ void check_call(std::int64_t rows, std::int64_t tokens) {
 
 void check_training_length(const Model& model, std::int64_t tokens, std::string_view what) {
   model.check_length(tokens, what);
-  const std::optional<std::int64_t> limit = model.config().max_positions();
-  // Dynamic scaling has no limit.
-  const bool unlimited = model.length_dependent_from() && !model.rotation_changes_once();
-  if (!limit || tokens <= *limit || unlimited) return;
+  const std::optional<std::int64_t> limit = model.max_length();
+  if (!limit || tokens <= *limit) return;
   throw UserError(
       ExitCode::usage,
       {std::string(what),

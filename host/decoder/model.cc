@@ -171,6 +171,15 @@ std::optional<std::int64_t> Model::length_dependent_from() const {
 }
 bool Model::rotation_changes_once() const { return parts_->rotation_changes_once; }
 
+std::optional<std::int64_t> Model::max_length() const {
+  std::optional<std::int64_t> out;
+  if (!length_dependent_from() || rotation_changes_once()) out = config().max_positions();
+  const registry::EmbedSpec& embed = parts_->options.embed;
+  if (embed.positions == registry::Positions::learned)
+    out = std::min(out.value_or(embed.max_positions), embed.max_positions);
+  return out;
+}
+
 void Model::check_length(std::int64_t tokens, std::string_view what) const {
   const registry::EmbedSpec& embed = parts_->options.embed;
   if (embed.positions != registry::Positions::learned || tokens <= embed.max_positions) return;

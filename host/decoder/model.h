@@ -76,6 +76,11 @@ class Model {
     return from && tokens > *from;
   }
 
+  // Returns the length of the longest sequence that the model is made for: its maximum number of
+  // positions, or of learned positions if they are fewer; nothing if unknown, or if the rotation
+  // grows with the sequence (dynamic).
+  std::optional<std::int64_t> max_length() const;
+
   // Throws UserError (exit 2) if a sequence cannot be `tokens` long because there are fewer learned
   // positions. `what`: the key that requested the length, eg: "data.sequence_length". Every graph
   // checks it.

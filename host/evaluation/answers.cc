@@ -40,7 +40,7 @@ Exercise read_exercise(const JsonValue& record, RecordPlace place, const Prompti
 std::int64_t context_of(const std::vector<Exercise>& exercises, std::int64_t max_new_tokens,
                         const decoder::Model& model) {
   std::int64_t out = 1;
-  const auto limit = model.config().max_positions();
+  const auto limit = model.max_length();
   for (const Exercise& exercise : exercises) {
     const auto length = static_cast<std::int64_t>(exercise.prompt.size());
     if (limit && length > *limit)

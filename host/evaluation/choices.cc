@@ -15,7 +15,7 @@ constexpr const char* kQuestionForm =
     R"(a record is {"context": "2+2 is", "choices": ["4", "5"], "answer": 0}, one per line)";
 
 void check(const Continuation& c, const decoder::Model& model) {
-  const auto limit = model.config().max_positions();
+  const auto limit = model.max_length();
   const auto inputs = static_cast<std::int64_t>(c.tokens.size()) - 1;
   if (limit && inputs > *limit)
     user_error(ExitCode::data, "", "has {} tokens with its context; the model supports at most {}",

@@ -31,7 +31,7 @@ void write(const Continuation& c, std::size_t row, data::Batch& batch) {
 }
 
 std::int64_t width_of(std::int64_t longest, const decoder::Model& model) {
-  return std::min(round_up(longest, kRowStep), model.config().max_positions().value_or(1 << 30));
+  return std::min(round_up(longest, kRowStep), model.max_length().value_or(1 << 30));
 }
 
 constexpr bool kMtpAgreement = false;

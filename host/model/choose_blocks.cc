@@ -81,7 +81,7 @@ CalibrationText read_text(const OpenedModel& from, const QuantiseMethod& method)
               .tokens;
   else
     ids = ids_in(method.calibrate, model.vocab_size());
-  const std::int64_t positions = model.config().max_positions().value_or(kRowTokens);
+  const std::int64_t positions = model.max_length().value_or(kRowTokens);
   return rows_in(ids, std::min(positions, kRowTokens), method.calibrate_tokens, method.calibrate);
 }
 

@@ -27,7 +27,7 @@ TextSamples::TextSamples(TextSampleOptions options, const decoder::Model& model,
   };
   if (!model.is_autoregressive())
     refuse("this model sees later tokens and cannot continue text", options_.instead);
-  const auto limit = model.config().max_positions();
+  const auto limit = model.max_length();
   for (const std::string& text : options_.prompts) {
     std::vector<std::int32_t> ids = tokenizer.encode(text);
     if (ids.empty() && tokenizer.bos_id()) ids.push_back(*tokenizer.bos_id());

@@ -15,6 +15,7 @@ namespace {
 using lamina::testing::Finished;
 using lamina::testing::TempDir;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // A model that has memorised two sentences.
 const std::string& schooled_run() {
@@ -273,6 +274,61 @@ TEST(Eval, NamesBadRecords) {
     EXPECT_THAT(result.err, ::testing::StartsWith(c.says));
     EXPECT_EQ(result.out, "");
   }
+}
+
+// The last choice has 35 tokens, whose row would be padded to 64.
+TEST(Eval, LearnedPositionsLimitEveryTask) {
+  const TempDir folder;
+  const Finished trained =
+      train_tiny(folder, "out",
+                 {"--quiet", "--set", "model.trainable_position_size=40", "--set",
+                  "train.sample_every_steps=4", "--set", "train.sample_prompts=[\"a\"]", "--set",
+                  "train.sample_tokens=100"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const auto run = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"eval", "-m", folder / "out", "--data"});
+    return lamina_program(more);
+  };
+  const std::string text = folder.write("a.txt", kText);
+  const Finished windows = run({text});
+  EXPECT_EQ(windows.code, 0) << windows.err;
+  EXPECT_THAT(windows.out, HasSubstr("56 tokens, 55 bytes, 2 rows of 40\n"));
+  const Finished refused = run({text, "--tokens", "41"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(refused.err, "error: --tokens: got 41; the model supports at most 40\n");
+  const auto question = [&](std::size_t length) {
+    return folder.write("q.jsonl", "{\"context\": \"" + std::string(length, 'a') +
+                                       "\", \"choices\": [\"b\", \"c\"], \"answer\": 1}\n");
+  };
+  const Finished choices = run({question(32), "--task", "choices"});
+  EXPECT_EQ(choices.code, 0) << choices.err;
+  const Finished longer = run({question(80), "--task", "choices"});
+  EXPECT_EQ(longer.code, 5);
+  EXPECT_THAT(longer.err, HasSubstr("q.jsonl:1: choice 0 has 83 tokens with its context; the model "
+                                    "supports at most 41\n"));
+  const Finished answers = run(
+      {folder.write("t.jsonl", "{\"prompt\": \"a\", \"answer\": \"b\"}\n"), "--task", "answers"});
+  EXPECT_EQ(answers.code, 0) << answers.err;
+}
+
+// Training has rows of 128 tokens, four times the original positions.
+TEST(Eval, DynamicScalingHasNoLongestWindow) {
+  const TempDir folder;
+  const Finished trained =
+      train_tiny(folder, "out",
+                 {"--quiet", "--set", "model.max_position_embeddings=32", "--set",
+                  "model.rope_scaling.rope_type=dynamic", "--set", "model.rope_scaling.factor=2",
+                  "--set", "data.sequence_length=128"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const std::string text = folder.write("a.txt", std::string(kText) + kText + kText);
+  const Finished result =
+      lamina_program({"eval", "-m", folder / "out", "--data", text, "--tokens", "128"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("2 rows of 128\n"));
+  const Finished decoded = lamina_program(
+      {"decode", "-m", folder / "out", "-p", "a", "-n", "100", "--ignore-eos", "--json"});
+  EXPECT_THAT(decoded.out, HasSubstr("\"finish_reason\": \"length\""));
+  EXPECT_THAT(decoded.err, Not(HasSubstr("warning: ")));
 }
 
 TEST(Eval, RefusesOptionsOfOtherTasks) {

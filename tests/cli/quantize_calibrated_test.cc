@@ -116,6 +116,16 @@ TEST(QuantizeCalibrated, ExpertsOfAModelAreCalibrated) {
   EXPECT_EQ(lamina_program({"decode", "-m", folder / "out", "--ids", "1,2", "-n", "2"}).code, 0);
 }
 
+TEST(QuantizeCalibrated, RowsFitTheLearnedPositions) {
+  const TempDir folder;
+  ASSERT_EQ(
+      train_tiny(folder, "model", {"--quiet", "--set", "model.trainable_position_size=40"}).code,
+      0);
+  const Finished result =
+      quantize_with(folder / "out", {"--format", "int4", "--calibrate", kText}, folder / "model");
+  EXPECT_EQ(result.code, 0) << result.err;
+}
+
 TEST(QuantizeCalibrated, InputsThatAreNotFiniteAreRefused) {
   const TempDir folder;
   ASSERT_EQ(ckpt({"export", trained_run(), "--to", folder / "model"}).code, 0);

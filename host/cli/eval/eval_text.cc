@@ -71,7 +71,7 @@ RowsOfWindow rows_of_documents(const Arguments& a, const EvalSubject& s) {
   const decoder::Model& model = *s.opened.model;
   const auto store = documents(a, s);
   std::int64_t tokens = a.integer("tokens");
-  if (auto limit = model.config().max_positions()) {
+  if (auto limit = model.max_length()) {
     if (a.has("tokens") && tokens > *limit)
       throw UserError(
           ExitCode::usage,

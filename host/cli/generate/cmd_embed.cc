@@ -105,10 +105,10 @@ std::map<std::string, std::optional<std::size_t>> wanted_tensors(const std::stri
 // Refuses more tokens than the model has positions, or than --ctx-size permits.
 void check_room(const Arguments& a, const decoder::Model& model, std::size_t num_tokens) {
   const auto length = static_cast<std::int64_t>(num_tokens);
-  const std::optional<std::int64_t> room =
-      a.has("ctx-size") ? a.integer("ctx-size") : model.config().max_positions();
-  if (room && length > *room) refuse_length(a, "the text", length, *room);
   model.check_length(length, "the length of the text");
+  const std::optional<std::int64_t> room =
+      a.has("ctx-size") ? a.integer("ctx-size") : model.max_length();
+  if (room && length > *room) refuse_length(a, "the text", length, *room);
   warn_of_positions(model, a.has("ctx-size") ? length : 0);
 }
 

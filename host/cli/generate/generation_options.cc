@@ -337,14 +337,11 @@ GenerateOptions read_generation_options(const Arguments& a, const model::Loaded&
 }
 
 std::int64_t within_positions(const decoder::Model& model, std::int64_t tokens) {
-  const registry::EmbedSpec& embed = model.options().embed;
-  if (embed.positions == registry::Positions::learned)
-    tokens = std::min(tokens, embed.max_positions);
-  return std::min(tokens, model.config().max_positions().value_or(tokens));
+  return std::min(tokens, model.max_length().value_or(tokens));
 }
 
 void warn_of_positions(const decoder::Model& model, std::int64_t context) {
-  const std::optional<std::int64_t> positions = model.config().max_positions();
+  const std::optional<std::int64_t> positions = model.max_length();
   if (positions && context > *positions)
     log::warning(
         "the context of {} tokens exceeds the {} positions of the model, which was not trained on "
