@@ -251,6 +251,24 @@ TEST(EvalAgainst, AModelEqualsItself) {
   EXPECT_EQ(json.root().at("loss").as_double(), json.root().at("reference_loss").as_double());
 }
 
+// The model has 64 positions.
+TEST(EvalAgainst, WindowsFitTheReference) {
+  const TempDir folder;
+  const Finished trained =
+      train_tiny(folder, "out", {"--quiet", "--set", "model.trainable_position_size=40"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const std::vector<std::string> words = {
+      "-m",           trained_run(), "--against",
+      folder / "out", "--data",      folder.write("a.txt", std::string(100, 'a'))};
+  EXPECT_EQ(against(words).root().at("rows").as_int64(), 3);  // of 40 for 101 tokens
+  std::vector<std::string> longer = words;
+  longer.insert(longer.begin(), "eval");
+  longer.insert(longer.end(), {"--tokens", "41"});
+  const Finished refused = lamina_program(longer);
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(refused.err, "error: --tokens: got 41; the reference supports at most 40\n");
+}
+
 TEST(EvalAgainst, RefusesModelsThatCannotBeCompared) {
   const TempDir folder;
   std::string run = tiny_run_file(folder / "out");

@@ -132,8 +132,7 @@ void check_memory_of_both(const decoder::Model& model, const decoder::Model& ref
 }  // namespace
 
 std::string evaluate_against(const Arguments& a, const Device& device, EvalSubject subject,
-                             const RowsOfWindow& rows) {
-  EvalSubject reference = find_eval_reference(a);
+                             EvalSubject reference, const RowsOfWindow& rows) {
   check_same_tokens(subject, reference);
   const DType dtype = reference.dtype = subject.dtype;
   const std::int64_t batch = a.integer("batch");

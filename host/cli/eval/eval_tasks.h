@@ -17,7 +17,7 @@ std::string evaluate_text(const Arguments& a, const device::Device& device, Eval
 // The part of evaluate_text() for --against: compares the model with a second one over the rows.
 // Throws UserError (exit 2) if the two have different tokens.
 std::string evaluate_against(const Arguments& a, const device::Device& device, EvalSubject subject,
-                             const evaluation::RowsOfWindow& rows);
+                             EvalSubject reference, const evaluation::RowsOfWindow& rows);
 std::string evaluate_choices(const Arguments& a, const device::Device& device, EvalSubject subject);
 std::string evaluate_answers(const Arguments& a, const device::Device& device, EvalSubject subject);
 

@@ -66,18 +66,26 @@ std::shared_ptr<const data::TokenStore> documents(const Arguments& a, const Eval
   return store;
 }
 
-// Windows over the documents, no longer than they need.
-RowsOfWindow rows_of_documents(const Arguments& a, const EvalSubject& s) {
-  const decoder::Model& model = *s.opened.model;
-  const auto store = documents(a, s);
+// Returns the number of inputs of a window: --tokens, by default at most what all models support.
+std::int64_t window_tokens(const Arguments& a, const EvalSubject& s, const EvalSubject* reference) {
   std::int64_t tokens = a.integer("tokens");
-  if (auto limit = model.max_length()) {
-    if (a.has("tokens") && tokens > *limit)
+  for (const auto& [name, of] : {std::pair{"the model", &s}, {"the reference", reference}}) {
+    const auto limit = of ? of->opened.model->max_length() : std::nullopt;
+    if (!limit || tokens <= *limit) continue;
+    if (a.has("tokens"))
       throw UserError(
           ExitCode::usage,
-          {"--tokens", fmt::format("got {}; the model supports at most {}", tokens, *limit), {}});
-    tokens = std::min(tokens, *limit);
+          {"--tokens", fmt::format("got {}; {} supports at most {}", tokens, name, *limit), {}});
+    tokens = *limit;
   }
+  return tokens;
+}
+
+// Windows over the documents, no longer than they need.
+RowsOfWindow rows_of_documents(const Arguments& a, const EvalSubject& s,
+                               const EvalSubject* reference) {
+  const auto store = documents(a, s);
+  const std::int64_t tokens = window_tokens(a, s, reference);
   const std::int64_t stride = a.has("stride") ? a.integer("stride") : tokens;
   if (stride > tokens)
     throw UserError(ExitCode::usage,
@@ -190,9 +198,13 @@ std::string evaluate_text(const Arguments& a, const Device& device, EvalSubject 
   check_text_options(a);
   std::optional<data::Dataset> held_out;
   RowsOfWindow rows;
+  if (a.has("against")) {
+    EvalSubject reference = find_eval_reference(a);
+    rows = rows_of_documents(a, subject, &reference);
+    return evaluate_against(a, device, std::move(subject), std::move(reference), rows);
+  }
   if (a.has("data") || a.has("ids")) {
-    rows = rows_of_documents(a, subject);
-    if (a.has("against")) return evaluate_against(a, device, std::move(subject), rows);
+    rows = rows_of_documents(a, subject, nullptr);
   } else if (!subject.run) {
     throw UserError(ExitCode::usage,
                     {a.has("model") ? a.text("model") : a.positionals[0],
