@@ -58,6 +58,24 @@ std::string write_model(const lamina::testing::TempDir& folder) {
       "num_hidden_layers = 2\nnum_attention_heads = 2\n");
 }
 
+TEST(Bench, DefaultsFitTheLearnedPositions) {
+  const lamina::testing::TempDir folder;
+  const std::string model = write_model(folder);
+  const auto run = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {"--model", model, "--set", "model.trainable_position_size=40",
+                               "--repeats", "1", "--json"});
+    return bench(words);
+  };
+  for (const auto& [workload, tokens] : {std::pair{"decode", 24}, {"prefill", 40}, {"train", 40}}) {
+    const Finished result = run({workload});
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr(fmt::format("\"tokens\": {},", tokens))) << workload;
+  }
+  const Finished refused = run({"decode", "--tokens", "25"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("is 41; the model has learned positions for 40 tokens"));
+}
+
 // The context is not read: attention over it would take minutes.
 TEST(Bench, DecodesAfterALongContextInEveryStorageOfKeys) {
   const lamina::testing::TempDir folder;

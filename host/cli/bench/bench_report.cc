@@ -34,9 +34,11 @@ std::string bench_json(const Arguments& a, std::string_view workload, const benc
     for (const std::string& set : a.texts("set")) json.value(set);
     json.end_array();
   }
-  json.key("dtype").value(a.text("dtype")).key("batch").value(a.integer("batch"));
+  const std::int64_t batch = a.integer("batch");
+  json.key("dtype").value(a.text("dtype")).key("batch").value(batch);
   if (a.has("quantize")) json.key("quantize").value(a.text("quantize"));
-  json.key("tokens").value(a.integer("tokens")).key("threads").value(device.num_threads());
+  json.key("tokens").value(static_cast<std::int64_t>(r.tokens) / batch);
+  json.key("threads").value(device.num_threads());
   json.key("isa").value(device.isa());
   json.key("tokens_per_second").value(r.tokens_per_second());
   json.key("limit_tokens_per_second").value(r.limit_tokens_per_second());

@@ -1,4 +1,6 @@
 // lamina bench decode | prefill | train: speed of a workload as a share of the machine's limit.
+#include <algorithm>
+
 #include "bench/workloads.h"
 #include "cli/bench/bench_report.h"
 #include "cli/shell/command.h"
@@ -32,6 +34,9 @@ int run_workload(const Arguments& a, const Device& device, std::string_view name
   note_plain_states(a, *opened.model, options.dtype);
   model::set_storage(opened, weight_choice(a), options.dtype);
   if (a.has("context")) options.context = a.integer("context");
+  const std::int64_t before = workload == bench::bench_decode ? options.context : 0;
+  const std::int64_t room = opened.model->max_length().value_or(decoder::kMaxTokens) - before;
+  if (!a.has("tokens") && room > 0) options.tokens = std::min(options.tokens, room);
   if (workload == bench::bench_train) {
     options.lazy_embeddings = a.flag(std::string(kLazyEmbeddings));
     options.offload = a.flag("offload");
@@ -69,8 +74,10 @@ Command workload_command(std::string name, std::string summary, std::string deta
                       dtype_option(),
                       integer_option("batch", 'b', 1, "Sequences computed together.", 1,
                                      decoder::kMaxTokens),
-                      integer_option("tokens", 'n', tokens, "Tokens per sequence.", 1,
-                                     decoder::kMaxTokens),
+                      integer_option("tokens", 'n', tokens,
+                                     "Tokens per sequence; the default is limited to the model's "
+                                     "positions.",
+                                     1, decoder::kMaxTokens),
                       integer_option("repeats", 0, 3, "Repeats; the median is reported.", 1, 1000),
                       {.key = {.name = "profile",
                                .type = Type::boolean,
