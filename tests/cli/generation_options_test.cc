@@ -193,6 +193,24 @@ TEST(GenerationOptions, PublishedForcedIdsOutsideOfTheVocabularyForceNothing) {
   EXPECT_EQ(ids_of(decoded(", \"forced_eos_token_id\": [90000, 7]")).back(), 7);
 }
 
+TEST(GenerationOptions, PublishedBadWordsDoNotExcludeTheEndToken) {
+  const PublishedModel model(
+      R"({"do_sample": false, "eos_token_id": [77, 78], "bad_words_ids": [[77], [79]],
+          "sequence_bias": [[[77], 1000], [[79], 2000]]})");
+  const auto ends_with = [&](std::vector<std::string> words, const char* reason,
+                             std::size_t tokens) {
+    words.insert(words.end(), {"-n", "2", "--json"});
+    const Finished result = model.decode(words);
+    ASSERT_EQ(result.code, 0) << result.err;
+    const JsonDocument json = JsonDocument::parse(result.out, "decode");
+    EXPECT_EQ(json.root().at("finish_reason").as_string(), reason);
+    EXPECT_EQ(json.root().at("ids").size(), tokens);
+  };
+  ends_with({}, "eos", 0);
+  ends_with({"--beams", "2"}, "eos", 0);
+  ends_with({"--bad-ids", "77", "--bad-ids", "78"}, "length", 2);  // given ones do
+}
+
 TEST(GenerationOptions, WarnOfEndTokensOutsideOfTheVocabulary) {
   const PublishedModel model(R"({"do_sample": false, "eos_token_id": [2, 99999]})");
   const Finished result = model.decode({"-n", "2"});

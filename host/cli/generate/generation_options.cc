@@ -215,6 +215,15 @@ decode::GenerationConfig read_gguf_sampling(const Arguments& a, const std::strin
   return std::move(out.config);
 }
 
+// Removes published bad words that are an end token alone, as generate() does: they would make
+// texts endless.
+void keep_end_tokens(GenerateOptions& options) {
+  const decode::Ids& ends = options.end_tokens;
+  std::erase_if(options.sampler.bad_words, [&](const decode::Ids& word) {
+    return word.size() == 1 && std::ranges::find(ends, word[0]) != ends.end();
+  });
+}
+
 // Values from the command line, which have been checked.
 std::vector<Value> given_values(const Arguments& a, const Option& option) {
   const std::string& name = option.key.name;
@@ -317,18 +326,19 @@ void check_generation_options(const Arguments& a) {
 GenerateOptions read_generation_options(const Arguments& a, const model::Loaded& m,
                                         bool with_beams) {
   GenerateOptions out = usual_options(a.integer("max-new-tokens"));
+  out.end_tokens = m.end_tokens();
   decode::GenerationConfig config;
   // Also right for a checkpoint of training that started from a published model.
   std::string_view source = "generation_config.json";
   if (const auto file = io::read_generation_config(m.opened.directory)) {
     config = decode::apply_generation_config(file->root(), out);
+    keep_end_tokens(out);
   } else if (const std::string gguf = io::gguf_in(m.opened.directory); !gguf.empty()) {
     config = read_gguf_sampling(a, gguf, out);
     source = "GGUF file";
   }
   assign_given(a, out);
   check_vocabulary(a, m.model().vocab_size(), config, source, out);
-  out.end_tokens = m.end_tokens();
   warn_of_end_tokens(m, out.end_tokens);
   if (!with_beams) out.num_beams = 1;
   refuse_without_effect(a, out);
