@@ -93,7 +93,8 @@ void apply_penalties(const SamplerOptions& o, Tokens tokens, std::size_t num_out
     for (std::int32_t id : only) change(logits, id, [](double) { return 0.0; });
   }
   for (std::int32_t id : o.suppressed) exclude(logits, id);
-  if (num_output == 0)
+  const bool begins_forced = !o.forced_second.empty() && tokens.size() == num_output + 1;
+  if (num_output == (begins_forced ? 1u : 0u))
     for (std::int32_t id : o.suppressed_at_begin) exclude(logits, id);
 }
 

@@ -29,8 +29,9 @@ struct SamplerOptions {
   // ones of the output; as the last one of `max_new_tokens`, if that is not 0.
   std::vector<std::int32_t> forced_second = {}, forced_first = {}, forced_last = {};
   std::int64_t max_new_tokens = 0;
-  std::vector<std::int32_t> suppressed = {};           // always excluded
-  std::vector<std::int32_t> suppressed_at_begin = {};  // excluded as the first token
+  std::vector<std::int32_t> suppressed = {};  // always excluded
+  // Excluded as the first token of the output, or after `forced_second` if that is the first.
+  std::vector<std::int32_t> suppressed_at_begin = {};
   double temperature = 1.0;  // 0 = greedy, whatever the following options are
   double top_h = 0.0;        // keeps the share of the entropy of the 100 likeliest
   std::int64_t top_k = 0;    // 0 = all; also keeps tokens as likely as the last

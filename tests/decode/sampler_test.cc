@@ -111,6 +111,16 @@ TEST(Sampler, TokensThatMustNotComeAreNeverDrawn) {
   EXPECT_EQ(left_after({.suppressed_at_begin = {0}}, {5}, 1).size(), 6u);
 }
 
+// transformers/generation/utils.py: begin_index is one later after a prompt of one token.
+TEST(Sampler, TheBeginningIsAfterAForcedSecondToken) {
+  const SamplerOptions options = {.forced_second = {3}, .suppressed_at_begin = {0, 3}};
+  EXPECT_EQ(left_after(options, {5}), (std::set<std::int32_t>{3}));
+  EXPECT_EQ(left_after(options, {5, 3}, 1), (std::set<std::int32_t>{1, 2, 4, 5}));
+  EXPECT_EQ(left_after(options, {5, 3, 1}, 2).size(), 6u);
+  EXPECT_EQ(left_after(options, {5, 5}), (std::set<std::int32_t>{1, 2, 4, 5}));
+  EXPECT_EQ(left_after(options, {5, 5, 1}, 1).size(), 6u);
+}
+
 TEST(Sampler, ForcedTokensComeAlone) {
   EXPECT_EQ(left_after({.forced_first = {4, 2}}, {5}), (std::set<std::int32_t>{4}));
   EXPECT_EQ(left_after({.forced_first = {4, 2}}, {5, 4}, 1), (std::set<std::int32_t>{2}));
