@@ -324,6 +324,10 @@ FormInputs Form::inputs(const Conversation& conversation, const FormOptions& opt
   return out;
 }
 
+void FormInputs::add(const JsonValue& message) {
+  messages_.push_back(message_value(message, false));
+}
+
 jinja::Rendered FormInputs::render(std::size_t num_messages, bool add_generation_prompt) {
   LAMINA_ASSERT(num_messages <= messages_.size());
   const auto end = messages_.begin() + static_cast<std::ptrdiff_t>(num_messages);

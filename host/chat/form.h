@@ -28,6 +28,8 @@ struct FormOptions {
 // Template inputs of a conversation: made once, for rendering several of its prefixes.
 class FormInputs {
  public:
+  // Adds a message after the last one.
+  void add(const JsonValue& message);
   // Errors: as Form::render(). REQUIRES: the form exists.
   jinja::Rendered render(std::size_t num_messages, bool add_generation_prompt);
 

@@ -35,6 +35,28 @@ std::size_t common_prefix(std::string_view a, std::string_view b) {
   return same;
 }
 
+// Returns the end of an answer, in bytes, in a text that may end with the prompt for the next
+// answer. `next`: the text in which another message follows the answer. The prompt begins before
+// the texts differ, since messages and prompts may begin with the same tokens. So the answer ends
+// with the first control token that both prompts may contain, else where the texts differ.
+std::size_t end_before_prompt(const text::Tokenizer& tokenizer, std::string_view prompt,
+                              std::string_view whole, std::string_view next) {
+  const std::size_t most = common_prefix(next, whole);
+  if (most == whole.size()) return most;  // no prompt
+  const text::EncodeOptions options = {.add_special = false, .parse_special = true};
+  const std::vector<text::TokenId> before = tokenizer.encode(prompt, options);
+  const text::Encoding all = tokenizer.encode_with_spans(whole, options);
+  std::size_t token = static_cast<std::size_t>(
+      all.ids.rend() -
+      std::mismatch(before.rbegin(), before.rend(), all.ids.rbegin(), all.ids.rend()).second);
+  std::size_t end = token > 0 ? all.spans[token - 1].end : 0;
+  for (; token < all.ids.size() && all.spans[token].end <= most; ++token) {
+    end = all.spans[token].end;
+    if (tokenizer.is_special(all.ids[token])) break;
+  }
+  return end;
+}
+
 // An answer, and the text that ends with it.
 struct Turn {
   jinja::Rendered whole;
@@ -43,11 +65,30 @@ struct Turn {
 
 class Rendering {
  public:
-  Rendering(const Form& form, const Conversation& conversation)
-      : inputs_(form.inputs(conversation, {.now = fixed_date()})) {}
+  Rendering(const text::Tokenizer& tokenizer, const Form& form, const Conversation& conversation)
+      : tokenizer_(tokenizer),
+        conversation_(conversation),
+        inputs_(form.inputs(conversation, {.now = fixed_date()})) {
+    Conversation question;
+    question.add("user", "?");
+    inputs_.add(question.messages()[0].root());
+  }
 
   jinja::Rendered first(std::size_t num_messages, bool with_prompt) {
     return inputs_.render(num_messages, with_prompt);
+  }
+
+  // Ends `whole`, the text that ends with message `last`, before the prompt for the next answer,
+  // which it has if the template ignores add_generation_prompt. `prompt`: the prompt for the answer
+  // after the first `asked` messages.
+  void end_before_prompt(std::string& whole, std::size_t last, std::string_view prompt,
+                         std::size_t asked) {
+    if (!ignores_prompt_) ignores_prompt_ = prompt == first(asked, false).text;
+    // The message after the last one is a question, added by the constructor.
+    if (!*ignores_prompt_ ||
+        (last + 1 < conversation_.size() && is_answer(conversation_, last + 1)))
+      return;
+    whole.resize(chat::end_before_prompt(tokenizer_, prompt, whole, first(last + 2, false).text));
   }
 
   Turn turn(std::size_t message) { return turn(message, first(message + 1, false)); }
@@ -66,11 +107,15 @@ class Rendering {
                        "the text before the answer differently if the answer exists",
                        message + 1),
            {"use a template with {% generation %} marks around answers"}});
+    end_before_prompt(out.whole.text, message, prompt, message);
     return out;
   }
 
  private:
+  const text::Tokenizer& tokenizer_;
+  const Conversation& conversation_;
   FormInputs inputs_;
+  std::optional<bool> ignores_prompt_;  // absent: not known yet
 };
 
 // The text between the control token that ends an answer and the next message is white space that
@@ -187,7 +232,7 @@ std::vector<MaskedTokens> training_tokens(const text::Tokenizer& tokenizer, cons
   for (const JsonDocument& message : conversation.messages())
     static_cast<void>(is_learned(message.root()));  // throws for wrong values, for all roles
   const std::vector<std::size_t> answers = learned_answers(conversation, learned);
-  Rendering rendering(form, conversation);
+  Rendering rendering(tokenizer, form, conversation);
   if (learned == Learned::all) return {whole_conversation(tokenizer, rendering, conversation)};
   if (answers.empty()) return {};
   jinja::Rendered whole = rendering.first(answers.back() + 1, false);
@@ -233,10 +278,11 @@ MaskedTokens completion_tokens(const text::Tokenizer& tokenizer, std::string_vie
 
 MaskedTokens completion_tokens(const text::Tokenizer& tokenizer, const Form& form,
                                const Conversation& prompt, const Conversation& whole) {
-  return completion_tokens(
-      tokenizer, form.render(prompt, {.add_generation_prompt = true, .now = fixed_date()}).text,
-      form.render(whole, {.add_generation_prompt = false, .now = fixed_date()}).text,
-      {.add_special = false, .parse_special = true});
+  const std::string asked = Rendering(tokenizer, form, prompt).first(prompt.size(), true).text;
+  Rendering rendering(tokenizer, form, whole);
+  std::string text = rendering.first(whole.size(), false).text;
+  rendering.end_before_prompt(text, whole.size() - 1, asked, prompt.size());
+  return completion_tokens(tokenizer, asked, text, {.add_special = false, .parse_special = true});
 }
 
 }  // namespace lamina::chat

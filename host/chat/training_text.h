@@ -31,13 +31,14 @@ std::tm fixed_date();
 
 // The conversation up to its last answer, as the template renders it. If the template marks
 // generated text ({% generation %}), the marks define the answers. Otherwise an answer is the text
-// that the template adds to its prompt, including the control token that ends it. Some templates
-// render an answer differently once the conversation continues (many drop the reasoning of earlier
-// answers); such an answer becomes a separate conversation that ends with it, so that each answer
-// is learned after the text that the model reads before it. Without marks, an answer that begins a
-// conversation is not learned. Returns nothing for a conversation without another answer. The date
-// is fixed_date(). Errors: as Form::render(); class data if an answer does not follow its prompt,
-// or if a message must not be learned and marks are outside of a loop over the messages.
+// that the template adds to its prompt, including the control token that ends it, without the next
+// prompt of a template that ignores add_generation_prompt. Some templates render an answer
+// differently once the conversation continues (many drop the reasoning of earlier answers); such an
+// answer becomes a separate conversation that ends with it, so that each answer is learned after
+// the text that the model reads before it. Without marks, an answer that begins a conversation is
+// not learned. Returns nothing for a conversation without another answer. The date is fixed_date().
+// Errors: as Form::render(); class data if an answer does not follow its prompt, or if a message
+// must not be learned and marks are outside of a loop over the messages.
 std::vector<MaskedTokens> training_tokens(const text::Tokenizer& tokenizer, const Form& form,
                                           const Conversation& conversation, Learned learned);
 
@@ -46,7 +47,7 @@ std::vector<MaskedTokens> training_tokens(const text::Tokenizer& tokenizer, cons
 MaskedTokens completion_tokens(const text::Tokenizer& tokenizer, std::string_view prompt,
                                std::string_view whole, const text::EncodeOptions& options);
 
-// Likewise for messages: a conversation and the answers that follow.
+// Likewise for messages: a conversation and the answers that follow, without the next prompt.
 MaskedTokens completion_tokens(const text::Tokenizer& tokenizer, const Form& form,
                                const Conversation& prompt, const Conversation& whole);
 

@@ -52,6 +52,17 @@ constexpr const char* kMarkedByIndex =
     "{% else %}{{ m.content }}{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}";
 
+// Ends every text with the next prompt.
+constexpr const char* kAlwaysPrompts =
+    "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<s>{% endfor %}<|assistant|>";
+// Messages and prompts begin with the same control token.
+constexpr const char* kAlwaysPromptsLikeMessages =
+    "{% for m in messages %}<|system|>{{ m.role }}:{{ m.content }}<s>{% endfor %}"
+    "<|system|>assistant:";
+// Without end tokens.
+constexpr const char* kAlwaysPromptsBare =
+    "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}<|assistant|>";
+
 constexpr const char* kTwoTurns =
     R"([{"role": "user", "content": "a"},
         {"role": "assistant", "reasoning_content": "x", "content": "bc"},
@@ -292,6 +303,32 @@ TEST(TrainingText, ToolsAreCalledByAnswersAndAnswerThemselves) {
           {"role": "tool", "content": "7"}, {"role": "assistant", "content": "b"}]})";
   EXPECT_EQ(model.learned(conversation, Learned::assistant),
             (Texts{"1<|user|>a<s><|assistant|>[look<s>]<|tool|>7<s><|assistant|>[b<s>]"}));
+}
+
+TEST(TrainingText, TheNextPromptIsNotLearned) {
+  EXPECT_EQ(Model(kAlwaysPrompts).learned(kTwoTurns, Learned::assistant),
+            (Texts{"<|user|>a<s><|assistant|>[bc<s>]<|user|>d<s><|assistant|>[e<s>]"}));
+  EXPECT_EQ(Model(kAlwaysPrompts).learned(kTwoTurns, Learned::last),
+            (Texts{"<|user|>a<s><|assistant|>bc<s><|user|>d<s><|assistant|>[e<s>]"}));
+  EXPECT_EQ(Model(kAlwaysPromptsLikeMessages).learned(kTwoTurns, Learned::assistant),
+            (Texts{"<|system|>user:a<s><|system|>assistant:[bc<s>]"
+                   "<|system|>user:d<s><|system|>assistant:[e<s>]"}));
+  // The question ends like the answer.
+  EXPECT_EQ(Model(kAlwaysPromptsBare)
+                .learned(R"([{"role": "user", "content": "a"},
+                             {"role": "assistant", "content": "ba"}])",
+                         Learned::assistant),
+            (Texts{"<|user|>a<|assistant|>[ba]"}));
+  const Model model(kAlwaysPrompts);
+  testing::TempDir folder;
+  folder.write("chat_template.jinja", kAlwaysPrompts);
+  Conversation prompt;
+  prompt.add("user", "a");
+  Conversation whole = prompt;
+  whole.add("assistant", "b");
+  EXPECT_EQ(
+      model.shown(completion_tokens(model.tokenizer(), Form::load(folder.path()), prompt, whole)),
+      "<|user|>a<s><|assistant|>[b<s>]");
 }
 
 TEST(TrainingText, ATemplateThatRewritesThePromptIsRefused) {
