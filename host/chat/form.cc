@@ -10,6 +10,7 @@
 #include "core/utf8.h"
 #include "io/gguf_model.h"
 #include "io/hf_directory.h"
+#include "text/hf/tokenizer_files.h"
 
 namespace lamina::chat {
 namespace fs = std::filesystem;
@@ -37,15 +38,13 @@ jinja::Template parse_file(const std::string& path) {
   return jinja::Template::parse(read_file(path, ExitCode::data, 4 * jinja::kMaxSource), path);
 }
 
-// bos_token, eos_token ...: texts, or objects with the text and flags.
+// bos_token, eos_token ...: texts, or objects with the text and flags. Replaces earlier values.
 void add_special_tokens(const JsonValue& config, jinja::Variables& out) {
   for (const auto& [name, token] : config.members()) {
     if (!name.ends_with("_token")) continue;
+    std::erase_if(out, [&, &key = name](const auto& known) { return known.first == key; });
     const JsonValue text = token.is_object() ? token.find("content") : token;
-    const bool known = std::any_of(out.begin(), out.end(),
-                                   [&, &name = name](const auto& v) { return v.first == name; });
-    if (!known && text && text.is_string())
-      out.emplace_back(name, jinja::trusted(text.as_string()));
+    if (text && text.is_string()) out.emplace_back(name, jinja::trusted(text.as_string()));
   }
 }
 
@@ -192,8 +191,9 @@ std::optional<Form> Form::find(const std::string& directory,
   const std::string config_path = directory + "/tokenizer_config.json";
   const std::optional<JsonDocument> config = read_json(config_path);
   if (config) add_special_tokens(config->root(), out.special_tokens_);
-  if (const auto map = read_json(directory + "/special_tokens_map.json"))
-    add_special_tokens(map->root(), out.special_tokens_);
+  if (text::uses_special_tokens_map(config ? config->root() : JsonValue()))
+    if (const auto map = read_json(directory + "/special_tokens_map.json"))
+      add_special_tokens(map->root(), out.special_tokens_);
   if (file) {
     out.templates_.emplace_back(kDefault, parse_file(*file));
     return out;

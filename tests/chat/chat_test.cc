@@ -36,6 +36,20 @@ TEST(ChatForm, Example) {
   EXPECT_EQ(rendered(model), "<s><|user|>hi<|assistant|>");
 }
 
+// As in transformers 5.
+TEST(ChatForm, TheMapOfSpecialTokensReplacesAConfigWithoutAddedTokens) {
+  TempDir model;
+  model.write("chat_template.jinja", "{{ bos_token is defined }} {{ bos_token }} {{ eos_token }}");
+  model.write("tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": ""})");
+  model.write("special_tokens_map.json", R"({"eos_token": {"content": "</s>"}})");
+  EXPECT_EQ(rendered(model), "True <s> </s>");
+  model.write("special_tokens_map.json", R"({"bos_token": null})");
+  EXPECT_EQ(rendered(model), "False  ");
+  model.write("tokenizer_config.json", R"({"added_tokens_decoder": {}, "eos_token": "</s>"})");
+  model.write("special_tokens_map.json", R"({"bos_token": "<s>", "eos_token": "<s>"})");
+  EXPECT_EQ(rendered(model), "False  </s>");
+}
+
 TEST(ChatForm, BeginningsOfAConversationAreAsIfThatWereAll) {
   TempDir model;
   model.write("chat_template.jinja", kTemplate);

@@ -141,7 +141,20 @@ TEST(Tokenizer, FindsBosAndEosByName) {
   EXPECT_EQ(load_tokenizer(dir.path())->eos_id(), std::nullopt);
   dir.write("special_tokens_map.json", R"({"eos_token":{"content":"<end>"}})");
   EXPECT_EQ(load_tokenizer(dir.path())->eos_id(), 259);
-  dir.write("tokenizer_config.json", R"({"bos_token":null,"eos_token":"abc"})");
+  dir.write("tokenizer_config.json", R"({"bos_token":"abc","eos_token":"abc"})");
+  EXPECT_EQ(load_tokenizer(dir.path())->eos_id(), 259);
+  EXPECT_EQ(load_tokenizer(dir.path())->bos_id(), 257);
+  dir.write("special_tokens_map.json", R"({"bos_token":null})");
+  EXPECT_EQ(load_tokenizer(dir.path())->eos_id(), 257);
+  EXPECT_EQ(load_tokenizer(dir.path())->bos_id(), std::nullopt);
+}
+
+TEST(Tokenizer, AConfigWithAddedTokensIsComplete) {
+  TempDir dir;
+  dir.write("tokenizer.json", SmallTokenizer().json());
+  dir.write("special_tokens_map.json", R"({"bos_token":"<end>","eos_token":"<end>"})");
+  dir.write("tokenizer_config.json",
+            R"({"added_tokens_decoder":{},"bos_token":null,"eos_token":"abc"})");
   EXPECT_EQ(load_tokenizer(dir.path())->eos_id(), 257);
   EXPECT_EQ(load_tokenizer(dir.path())->bos_id(), std::nullopt);
 }

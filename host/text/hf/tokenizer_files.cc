@@ -44,19 +44,26 @@ TokenId read_key(std::string_view key, const JsonValue& value) {
 
 }  // namespace
 
+bool uses_special_tokens_map(const JsonValue& config) {
+  const JsonValue decoder = config ? config.find("added_tokens_decoder") : JsonValue();
+  return !decoder || decoder.is_null();
+}
+
 TokenNames read_token_names(const std::string& directory) {
   TokenNames out;
-  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
-    const auto document = read_if_there(directory + "/" + name);
-    if (!document) continue;
-    const JsonValue root = document->root();
-    out.add_bos = out.add_bos || flag(root, "add_bos_token");
-    out.add_eos = out.add_eos || flag(root, "add_eos_token");
-    if (!out.bos) out.bos = name_in(root, "bos_token");
-    if (!out.eos) out.eos = name_in(root, "eos_token");
-    if (!out.pad) out.pad = name_in(root, "pad_token");
-    if (!out.unk) out.unk = name_in(root, "unk_token");
-  }
+  const auto read = [&out](const JsonValue& root) {
+    for (const auto& [key, name] :
+         {std::pair("bos_token", &out.bos), std::pair("eos_token", &out.eos),
+          std::pair("pad_token", &out.pad), std::pair("unk_token", &out.unk)})
+      if (root.find(key)) *name = name_in(root, key);
+    for (const auto& [key, is_added] :
+         {std::pair("add_bos_token", &out.add_bos), std::pair("add_eos_token", &out.add_eos)})
+      if (root.find(key)) *is_added = flag(root, key);
+  };
+  const auto config = read_if_there(directory + "/tokenizer_config.json");
+  if (config) read(config->root());
+  if (uses_special_tokens_map(config ? config->root() : JsonValue()))
+    if (const auto map = read_if_there(directory + "/special_tokens_map.json")) read(map->root());
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/json.h"
 #include "text/hf/added_tokens.h"
 
 namespace lamina::text {
@@ -17,8 +18,12 @@ struct TokenNames {
   bool add_bos = false, add_eos = false;
 };
 
-// Reads tokenizer_config.json, and special_tokens_map.json for names that it lacks; both may be
-// missing. Errors (class checkpoint): a file is damaged, a name is not a text.
+// True if special_tokens_map.json replaces values of this tokenizer_config.json, which may be
+// missing. As in transformers: a config that lists its added tokens is complete.
+bool uses_special_tokens_map(const JsonValue& config);
+
+// Reads tokenizer_config.json and special_tokens_map.json; both may be missing. Errors (class
+// checkpoint): a file is damaged, a name is not a text.
 TokenNames read_token_names(const std::string& directory);
 
 // The truth value of a key of tokenizer_config.json; nothing if it is missing or null. Errors
