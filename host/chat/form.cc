@@ -38,14 +38,23 @@ jinja::Template parse_file(const std::string& path) {
   return jinja::Template::parse(read_file(path, ExitCode::data, 4 * jinja::kMaxSource), path);
 }
 
-// bos_token, eos_token ...: texts, or objects with the text and flags. Replaces earlier values.
+// A text, or an object with the text and flags. Replaces an earlier value.
+void set_special_token(std::string_view name, const JsonValue& token, jinja::Variables& out) {
+  std::erase_if(out, [name](const auto& known) { return known.first == name; });
+  const JsonValue text = token.is_object() ? token.find("content") : token;
+  if (text && text.is_string()) out.emplace_back(name, jinja::trusted(text.as_string()));
+}
+
+// bos_token, eos_token ..., and the named tokens of one model, such as image_token.
 void add_special_tokens(const JsonValue& config, jinja::Variables& out) {
-  for (const auto& [name, token] : config.members()) {
-    if (!name.ends_with("_token")) continue;
-    std::erase_if(out, [&, &key = name](const auto& known) { return known.first == key; });
-    const JsonValue text = token.is_object() ? token.find("content") : token;
-    if (text && text.is_string()) out.emplace_back(name, jinja::trusted(text.as_string()));
-  }
+  const auto add_named = [&](std::string_view key) {
+    if (const JsonValue named = config.find(key); named && named.is_object())
+      for (const auto& [name, token] : named.members()) set_special_token(name, token, out);
+  };
+  add_named("model_specific_special_tokens");
+  for (const auto& [name, token] : config.members())
+    if (name.ends_with("_token")) set_special_token(name, token, out);
+  add_named("extra_special_tokens");
 }
 
 // Likewise for a GGUF file, by their ids in its vocabulary.

@@ -50,6 +50,20 @@ TEST(ChatForm, TheMapOfSpecialTokensReplacesAConfigWithoutAddedTokens) {
   EXPECT_EQ(rendered(model), "False  </s>");
 }
 
+TEST(ChatForm, NamedTokensOfAModelAreVariables) {
+  TempDir model;
+  model.write("chat_template.jinja", "{{ image_token }} {{ audio_token }} {{ video_token }}");
+  model.write("tokenizer_config.json",
+              R"({"image_token": "A", "video_token": "V",
+                  "model_specific_special_tokens": {"video_token": "old"},
+                  "extra_special_tokens": {"image_token": "I", "audio_token": {"content": "S"}}})");
+  EXPECT_EQ(rendered(model), "I S V");
+  model.write("tokenizer_config.json",
+              R"({"model_specific_special_tokens": {"image_token": "M"},
+                  "extra_special_tokens": ["x"]})");
+  EXPECT_EQ(rendered(model), "M  ");
+}
+
 TEST(ChatForm, BeginningsOfAConversationAreAsIfThatWereAll) {
   TempDir model;
   model.write("chat_template.jinja", kTemplate);
