@@ -73,14 +73,17 @@ void Interpreter::run_loop(const Statement& statement, const TemplateValue& item
     loop->recursive = &statement;
     loop->scope = around;
   }
+  bool completed = false;  // an iteration reached its end, so "else" does not run
   while (loop->advance()) {
     Budget::step();
     const Inner inner(*this, around);
     scope_->set(kLoop, TemplateValue::object(Kind::loop, loop));
     assign(*statement.target, loop->current);
-    if (execute(statement.body) == Flow::break_loop) break;
+    const Flow flow = execute(statement.body);
+    if (flow == Flow::break_loop) break;
+    completed |= flow == Flow::normal;
   }
-  if (loop->index > 0) return;
+  if (completed) return;
   const Inner inner(*this, around);
   execute(statement.otherwise);
 }

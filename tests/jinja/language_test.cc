@@ -55,6 +55,18 @@ TEST(Jinja, AttributesLookForMethodsFirstAndItemsForKeysFirst) {
             "5 [('items', 5)]");
 }
 
+TEST(Jinja, ElseOfALoopRunsUnlessAnIterationReachesItsEnd) {
+  EXPECT_EQ(render("{% for i in [] %}x{% else %}E{% endfor %}"), "E");
+  EXPECT_EQ(render("{% for i in [1] %}x{% continue %}{% else %}E{% endfor %}"), "xE");
+  EXPECT_EQ(render("{% for i in [1] %}x{% break %}{% else %}E{% endfor %}"), "xE");
+  EXPECT_EQ(render("{% for i in [1, 2] %}{{ i }}{% if i == 2 %}{% break %}{% endif %}"
+                   "{% else %}E{% endfor %}"),
+            "12");
+  EXPECT_EQ(render("{% for i in [1, 2] %}{% if i == 1 %}{% continue %}{% endif %}{{ i }}"
+                   "{% else %}E{% endfor %}"),
+            "2");
+}
+
 TEST(Jinja, FiltersOfLoopsSeeChangesByTheBody) {
   EXPECT_EQ(render("{% set n = namespace(seen=0) %}{% for i in [1, 2, 3] if n.seen < 2 %}"
                    "{{ i }}{% set n.seen = n.seen + 1 %}{% endfor %}"),
