@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "config/key_paths.h"
+#include "config/model_keys.h"
 #include "core/json_writer.h"
 #include "core/printable.h"
 
@@ -57,6 +58,13 @@ const Entry* find(const std::vector<Entry>& entries, std::string_view key) {
   for (const Entry& entry : entries)
     if (entry.key == key) return &entry;
   return nullptr;
+}
+
+// Returns the value as TOML. Run files omit the host's keys of [model] that were not given: an
+// absent hot one has its default.
+std::string toml_of(const Entry* entry, std::string_view key, const Key* declared) {
+  if (entry) return to_toml(entry->value);
+  return declared && declared->hot && section_of(key) == "model" ? to_toml(*declared->preset) : "";
 }
 
 // Escapes a cell of a Markdown table: a bar would end it.
@@ -140,9 +148,9 @@ std::vector<Difference> differences(const RunConfig& before, const RunConfig& no
   std::vector<Difference> out;
   auto compare = [&](const std::string& key) {
     const Entry *old_entry = find(a, key), *new_entry = find(b, key);
-    std::string was = old_entry ? to_toml(old_entry->value) : "";
-    std::string is = new_entry ? to_toml(new_entry->value) : "";
-    const Key* declared = run_schema().find(key);
+    const Key* declared = documented_schema().find(key);
+    std::string was = toml_of(old_entry, key, declared);
+    std::string is = toml_of(new_entry, key, declared);
     if (moved && declared && old_entry &&
         is == to_toml(change_paths(*declared, old_entry->value, [&](const std::string& path) {
           return moved_path(path, from, to);

@@ -25,8 +25,9 @@ std::string to_json(const std::vector<Entry>& values);
 std::string resolved_run_file(const RunConfig& c, const std::string& family, const Table& model);
 
 // A value that differs between two configs of a run. A key that only one of them has counts as
-// different. A run without a train.microbatch_size may continue with any. `moved`: both have the
-// same run directory, so a path may also have moved together with it.
+// different, except hot keys of [model], which have their default. A run without a
+// train.microbatch_size may continue with any. `moved`: both have the same run directory, so a path
+// may also have moved together with it.
 struct Difference {
   std::string key;
   std::string before;  // as TOML, or "the default"; "" when absent

@@ -68,6 +68,29 @@ TEST(Differences, SayWhichKeysMayChange) {
   EXPECT_TRUE(found[1].hot);
 }
 
+TEST(Differences, DropoutOfTheModelMayChange) {
+  testing::TempDir folder;
+  const std::string file = folder.write("r.toml", kRun);
+  for (const char* key : {"model.dropout_rate", "model.attention_dropout_rate"}) {
+    const auto with = [&](const char* rate) {
+      return load_run(file, {{std::string(key) + "=" + rate}, {}});
+    };
+    const RunConfig without = load_run(file);
+    EXPECT_TRUE(differences(without, with("0.0")).empty()) << key;
+    EXPECT_TRUE(differences(with("0.0"), without).empty()) << key;
+    const std::pair<RunConfig, RunConfig> cases[] = {
+        {without, with("0.2")}, {with("0.0"), with("0.2")}, {with("0.2"), without}};
+    for (const auto& [before, now] : cases) {
+      const std::vector<Difference> found = differences(before, now);
+      ASSERT_EQ(found.size(), 1u) << key;
+      EXPECT_EQ(found[0].key, key);
+      EXPECT_TRUE(found[0].hot) << key;
+      EXPECT_NE(found[0].before, found[0].now) << key;
+      EXPECT_TRUE(found[0].before == "0.0" || found[0].now == "0.0") << key;
+    }
+  }
+}
+
 // The default depends on the number of devices, so a run may continue on another number.
 TEST(Differences, ADefaultSizeOfMicrobatchesIsNoSetting) {
   testing::TempDir folder;
