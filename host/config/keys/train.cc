@@ -52,7 +52,7 @@ const Fields<TrainSection>& train_fields() {
              .max = 1 << 30,
              .doc = "Rows per forward and backward pass on one device; must divide the rows of "
                     "one device: batch_size divided by their number. Lower this first when memory "
-                    "is short."}),
+                    "is short. A run that began without it may resume with it."}),
       field("dtype", &TrainSection::dtype,
             {.choices = {"float32", "bfloat16"},
              .doc = "Type of matrix products and activations. Master weights, norms, softmax "
