@@ -97,12 +97,13 @@ const Fields<OptimizerSection>& optimizer_fields() {
              .doc = "For \"muon\": additional steps with the coefficients 2, -1.5 and 0.5, which "
                     "converge to 1. eg: 2 after 8.",
              .only_for = Requirement{"optimizer.name", {"muon"}}}),
-      field("moments", &OptimizerSection::moments,
-            {.choices = {"float32", "bfloat16", "8bit"},
-             .doc = "Storage of moments: 4, 2 or 1 bytes per element. \"8bit\" has a scale for "
-                    "every 256 elements. Adafactor stores sums of rows and columns, always in "
-                    "float32.",
-             .only_for = Requirement{"optimizer.name", {"adamw", "muon", "sgd", "lion"}}}),
+      field(
+          "moments", &OptimizerSection::moments,
+          {.choices = {"float32", "bfloat16", "8bit"},
+           .doc = "Storage of moments: 4, 2 or 1 bytes per element. \"8bit\" has a scale for "
+                  "every 256 elements, and is refused with \"muon\". Adafactor stores sums of rows "
+                  "and columns, always in float32.",
+           .only_for = Requirement{"optimizer.name", {"adamw", "muon", "sgd", "lion"}}}),
       field("weight_decay", &OptimizerSection::weight_decay,
             {.min = 0,
              .doc = "Decoupled weight decay of matrices; norms and biases are not decayed."}),
@@ -119,7 +120,8 @@ const Fields<OptimizerSection>& optimizer_fields() {
       field("lazy_embeddings", &OptimizerSection::lazy_embeddings,
             {.doc = "Update only the looked-up rows of lookup-only tables (Engram's, an untied "
                     "token table). The other rows cost nothing in a step, and their moments and "
-                    "weight decay pause. False is exact AdamW for every row.",
+                    "weight decay pause. Padding at the end of a row looks up token 0. False is "
+                    "exact AdamW for every row.",
              .only_for = Requirement{"optimizer.name", {"adamw"}}}),
       field("in_backward", &OptimizerSection::in_backward,
             {.doc = "Update the parameters of a layer as soon as the backward pass has their "
