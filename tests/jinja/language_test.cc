@@ -150,6 +150,26 @@ TEST(Jinja, TheCallerSetsTheClock) {
             "04 Mar 2025");
 }
 
+TEST(Jinja, DatesAreFormattedAsInPython) {
+  RenderOptions options;
+  options.now.tm_year = 126;
+  options.now.tm_mon = 6;
+  options.now.tm_mday = 6;
+  options.now.tm_hour = 5;
+  options.now.tm_min = 4;
+  options.now.tm_sec = 9;
+  options.now.tm_wday = 1;
+  const auto shown = [&](std::string_view format) {
+    return testing::render_all(fmt::format("{{{{ strftime_now('{}') }}}}", format), "{}", options)
+        .text;
+  };
+  EXPECT_EQ(shown("%l:%M %P|%k|%_d|%-d|%^b|%#p|%3d|%10B"),
+            " 5:04 am| 5| 6|6|JUL|am|006|      July");
+  EXPECT_EQ(shown("%Ex|%OH|%f|%z%Z|%#Z|%3Z|%%|%Q|%"), "07/06/26|05|000000|||   |%|%Q|%");
+  EXPECT_EQ(shown(""), "");
+  EXPECT_ERROR_SAYS(shown("%9999999d"), ExitCode::usage, "a format asks for more than 1048576");
+}
+
 TEST(Jinja, GenerationBlocksAreReportedInCharacters) {
   const Rendered r = testing::render_all("é{% generation %}bc{% endgeneration %}d");
   EXPECT_EQ(r.text, "ébcd");

@@ -1,37 +1,33 @@
-#include <array>
-
 #include "jinja/interpreter.h"
 
 namespace lamina::jinja {
 
 std::string format_time(const std::tm& time, std::string_view format) {
-  // Directives of C that depend on the time and not on the locale.
-  constexpr std::string_view kKnown = "aAwdbBmyYHIpMSjUWcxXGuVDeFhnRrTCgt";
-  std::string out;
+  if (format.find('\0') != format.npos) fail("embedded null character");
+  // Python replaces %f, %z and %Z; the C library does the rest, with its flags and widths.
+  std::string pattern;
   for (std::size_t i = 0; i < format.size(); ++i) {
-    if (format[i] != '%' || i + 1 == format.size()) {
-      out += format[i];
-      continue;
-    }
-    char directive = format[++i];
-    const bool unpadded = directive == '-' && i + 1 < format.size();  // "%-d", as in glibc
-    if (unpadded) directive = format[++i];
-    if (directive == '%') {
-      out += '%';
-    } else if (directive == 'f') {
-      out += "000000";
-    } else if (directive == 'z' || directive == 'Z') {
-      continue;  // a time without a zone
-    } else if (kKnown.find(directive) != kKnown.npos) {
-      const std::string one =
-          unpadded ? std::string("%-") + directive : std::string("%") + directive;
-      std::array<char, 128> buffer;
-      out.append(buffer.data(), std::strftime(buffer.data(), buffer.size(), one.c_str(), &time));
+    pattern += format[i];
+    if (format[i] != '%' || i + 1 == format.size()) continue;
+    const char directive = format[++i];
+    if (directive == 'f' || directive == 'z' || directive == 'Z') {
+      pattern.pop_back();
+      if (directive == 'f') pattern += "000000";  // a time without a zone has no %z and %Z
     } else {
-      (out += '%') += directive;
+      pattern += directive;
     }
   }
-  return out;
+  pattern += '.';  // the result is empty only if the buffer is too small
+  std::tm without_zone = time;
+  without_zone.tm_isdst = -1;
+  without_zone.tm_zone = "";
+  for (std::string out(1024, '\0'); out.size() <= kMaxFormatWidth; out.resize(2 * out.size()))
+    if (const std::size_t size =
+            std::strftime(out.data(), out.size(), pattern.c_str(), &without_zone)) {
+      out.resize(size - 1);
+      return out;
+    }
+  fail("a format asks for more than {} characters", kMaxFormatWidth);
 }
 
 }  // namespace lamina::jinja
