@@ -30,10 +30,21 @@ Text Interpreter::render(const std::vector<std::pair<std::string, TemplateValue>
   Inner top(*this);  // assignments do not change the given variables
   keep(scope_);
   top_ = scope_;
+  if (const int self = symbol("self"); self >= 0) top_->set(self, blocks());
   Text text;
   root_ = out_ = &text;
   execute(tree_.body);
   return text;
+}
+
+// The variable "self": its attributes are the blocks, as functions.
+TemplateValue Interpreter::blocks() {
+  const auto all = std::make_shared<Namespace>();
+  keep(all);
+  for (const Macro* block : tree_.blocks)
+    all->set(block->name, TemplateValue::object(Kind::callable, std::make_shared<Callable>(
+                                                                    block->name, block, top_)));
+  return TemplateValue::object(Kind::space, all);
 }
 
 void Interpreter::write(TextView text) {
@@ -107,6 +118,7 @@ Interpreter::Flow Interpreter::execute(const Statement& statement) {
       break;
     case StatementKind::with:
     case StatementKind::block:
+    case StatementKind::scoped_block:
     case StatementKind::autoescape:
     case StatementKind::generation:
       return execute_block(statement);
@@ -134,7 +146,7 @@ Interpreter::Flow Interpreter::execute_block(const Statement& statement) {
   const Inner inner(*this, statement.kind == StatementKind::block ? top_ : scope_);
   for (std::size_t i = 0; i < values.size(); ++i) assign(*statement.variables[i].first, values[i]);
   const std::size_t begin = out_->size();
-  const Flow flow = execute(statement.body);
+  const Flow flow = execute(statement.macro ? statement.macro->body : statement.body);
   if (statement.kind == StatementKind::generation && out_ == root_)
     generated_.push_back({{begin, out_->size()}, visited_element()});
   escapes_ = escaped;

@@ -74,6 +74,7 @@ class Interpreter {
   struct Output;  // makes another text the current output
 
   // Statements (execute.cc, execute_loops.cc).
+  TemplateValue blocks();
   Flow execute(const Body& body);
   Flow execute(const Statement& statement);
   Flow execute_conditional(const Statement& statement);

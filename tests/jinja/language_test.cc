@@ -106,6 +106,24 @@ TEST(Jinja, BlocksSeeOnlyTheVariablesAtTheTopUnlessScoped) {
             "<><1>");
 }
 
+TEST(Jinja, SelfHasTheBlocks) {
+  EXPECT_EQ(render("{% block a %}B{% endblock %}{{ self.a() }}|{{ self.x is defined }}"),
+            "BB|False");
+  EXPECT_EQ(render("{{ self is defined }}[{{ self.b }}]"), "True[]");
+  EXPECT_EQ(render("{% block a %}B{{ x }}{% endblock %}{% set x = 1 %}{{ self.a() }}"
+                   "{% for i in [1] %}{% set x = 3 %}{{ self.a() }}{% endfor %}"),
+            "BB1B1");
+  EXPECT_EQ(render("{% for x in [1] %}{% block a scoped %}[{{ x }}]{% endblock %}{% endfor %}"
+                   "{{ self.a() }}"),
+            "[1][]");
+  EXPECT_EQ(render("{% macro m() %}{{ self.a() }}{% endmacro %}"
+                   "{% block a %}A{% endblock %}{{ m() }}"),
+            "AA");
+  EXPECT_EQ(render("{% set self = 3 %}{{ self }}"), "3");
+  EXPECT_ERROR_SAYS(render("{% block a %}{{ self.a() }}{% endblock %}"), ExitCode::usage,
+                    "evaluations are inside each other");
+}
+
 TEST(Jinja, MacrosSeeTheDefinitionsAtTheCall) {
   EXPECT_EQ(render("{% macro m(a, b='d') %}{{ a }}{{ b }}{{ late }}{% endmacro %}"
                    "{% set late = '!' %}{{ m('x') }}{{ m(b=1, a=2) }}"),

@@ -80,7 +80,7 @@ std::unique_ptr<Statement> Parser::parse_statement() {
   }
   if (tag == "generation") return parse_scoped(StatementKind::generation);
   if (tag == "autoescape") return parse_scoped(StatementKind::autoescape);
-  if (tag == "block") return parse_scoped(StatementKind::block);
+  if (tag == "block") return parse_block();
   if (tag == "break" || tag == "continue") return parse_loop_control();
   if (tag == "include" || tag == "import" || tag == "from" || tag == "extends")
     refuse(at, fmt::format("'{}' reads other templates; a chat template is one file", tag));
@@ -211,19 +211,27 @@ std::unique_ptr<Statement> Parser::parse_with() {
   return statement;
 }
 
+std::unique_ptr<Statement> Parser::parse_block() {
+  const Position at = next().at;
+  auto statement = make_statement(StatementKind::block, at);
+  statement->macro = std::make_unique<Macro>();
+  statement->macro->name = expect_name();
+  tree_.blocks.push_back(statement->macro.get());
+  if (skip_word("scoped")) statement->kind = StatementKind::scoped_block;
+  const int loops = std::exchange(loops_, 0);
+  statement->macro->body = parse_inner("block", at);
+  loops_ = loops;
+  skip_word(statement->macro->name);
+  return statement;
+}
+
 std::unique_ptr<Statement> Parser::parse_scoped(StatementKind kind) {
   const Token& tag = next();
   auto statement = make_statement(kind, tag.at);
   if (kind == StatementKind::autoescape) statement->expression = parse_expression();
-  std::string name;
-  if (kind == StatementKind::block) {
-    name = expect_name();
-    if (skip_word("scoped")) statement->kind = StatementKind::with;  // of no variables
-  }
   const int loops = std::exchange(loops_, kind == StatementKind::autoescape ? loops_ : 0);
   statement->body = parse_inner(tag.word, tag.at);
   loops_ = loops;
-  if (!name.empty()) skip_word(name);
   return statement;
 }
 

@@ -44,6 +44,7 @@ class Parser {
   std::unique_ptr<Statement> parse_call_block();
   std::unique_ptr<Statement> parse_filter_block();
   std::unique_ptr<Statement> parse_with();
+  std::unique_ptr<Statement> parse_block();
   std::unique_ptr<Statement> parse_scoped(StatementKind kind);
   std::unique_ptr<Statement> parse_loop_control();
   void parse_signature(Macro& macro);

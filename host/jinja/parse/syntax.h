@@ -57,7 +57,7 @@ struct Expression {
   const Test* test = nullptr;
 };
 
-// The common part of a macro and the body of a call block.
+// The common part of a macro, a block and the body of a call block.
 struct Macro {
   std::string name;
   std::vector<std::pair<int, std::string>> parameters;
@@ -77,7 +77,8 @@ enum class StatementKind : std::uint8_t {
   call,          // expression with the macro as caller
   filter_block,  // body through expression
   with,          // targets = values: body
-  block,         // body, with its own variables; it sees those at the top of the template
+  block,         // body of the macro, with its own variables; it sees those at the template's top
+  scoped_block,  // likewise; it sees all variables
   autoescape,    // body, with its own variables; expression is the switch
   generation,    // likewise; text that an assistant writes
   break_loop,
@@ -106,6 +107,7 @@ struct Tree {
   Body body;
   std::vector<std::string> symbols;   // names of variables
   std::vector<std::string> own_text;  // the text between tags, and all strings inside tags
+  std::vector<const Macro*> blocks;
 };
 
 // Throws SyntaxFailure.
