@@ -228,6 +228,22 @@ TEST(GenerationOptions, OfPlainTextAreRefusedWithJson) {
   }
 }
 
+TEST(GenerationOptions, OfTextsAreRefusedWithoutATokenizer) {
+  const PublishedModel model(R"({"do_sample": false, "stop_strings": ["END"]})");
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"--stop", "x"}, {"--echo"}, {"--raw"}}) {
+    const Finished refused = model.decode(words);
+    EXPECT_EQ(refused.code, 2) << words[0];
+    EXPECT_THAT(refused.err, HasSubstr("error: " + words[0] + ": has no effect, because '"));
+    EXPECT_THAT(refused.err, HasSubstr("' has no tokenizer and its output is token ids\n"));
+    EXPECT_EQ(refused.out, "");
+  }
+  const Finished warned = model.decode({"-n", "2"});
+  EXPECT_EQ(warned.code, 0);
+  EXPECT_THAT(warned.err, HasSubstr("has no tokenizer, so 'stop_strings' in generation_config.json "
+                                    "has no effect\n"));
+}
+
 TEST(GenerationOptions, DefaultToTheModels) {
   const PublishedModel model(
       R"({"do_sample": true, "temperature": 0.6, "top_k": 20, "max_new_tokens": 5,

@@ -16,6 +16,7 @@
 #include "cli/shell/terminal.h"
 #include "cli/shell/weight_choice.h"
 #include "core/error.h"
+#include "core/log.h"
 #include "core/stopwatch.h"
 #include "decoder/call_limits.h"
 #include "model/results.h"
@@ -29,6 +30,18 @@ using decoder::kMaxTokens;
 constexpr std::int64_t kMaxLogprobs = 1000;
 
 constexpr std::int64_t kUsualTokens = 128;
+
+// Refuses given options of texts, for a model that writes token ids.
+void refuse_text_options(const Arguments& a, const std::string& directory) {
+  for (const char* name : {"stop", "echo", "raw"})
+    if (a.has(name))
+      throw UserError(
+          ExitCode::usage,
+          {fmt::format("--{}", name),
+           fmt::format("has no effect, because '{}' has no tokenizer and its output is token ids",
+                       directory),
+           {"remove it", text::tokenizer_advice(directory)}});
+}
 
 int decode_prompt(const Arguments& a, const Device& device) {
   const Stopwatch watch;
@@ -54,8 +67,12 @@ int decode_prompt(const Arguments& a, const Device& device) {
   const text::Tokenizer* tokenizer = m.tokenizer.get();
   const Prompt asked = read_prompt(a, m.opened.directory, tokenizer, m.model());
   const std::vector<std::int32_t>& prompt = asked.ids;
+  if (!tokenizer) refuse_text_options(a, m.opened.directory);
   const std::optional<decode::PromptRows> rows = prompt_rows(a, m.opened, prompt);
   decode::GenerateOptions options = read_generation_options(a, m, /*with_beams=*/true);
+  if (!tokenizer && !options.stop.empty())
+    log::warning("{}: has no tokenizer, so 'stop_strings' in generation_config.json has no effect",
+                 m.opened.directory);
   const decode::SessionOptions session_of =
       session_options(a, m.model(), prompt.size(), options, rows ? &*rows : nullptr);
   options.room_tokens = session_of.capacity - static_cast<std::int64_t>(prompt.size()) + 1;
