@@ -97,11 +97,16 @@ std::vector<Answer> evaluate_answers(
     const decoder::Model& model, std::span<const ConstTensorRef> weights,
     const std::vector<Exercise>& exercises, const text::Tokenizer& tokenizer,
     const Answering& options, const Backend& backend,
-    const std::function<void(std::uint64_t done, std::uint64_t total)>& progress) {
+    const std::function<void(std::uint64_t done, std::uint64_t total)>& progress,
+    const std::function<void()>& between_tokens) {
   const decode::SessionOptions session_of =
       session_options(exercises, options.max_new_tokens, options.dtype, model);
   const std::int64_t context = session_of.capacity;
   decode::Session session(model, weights, session_of, backend);
+  const auto should_stop = [&] {
+    if (between_tokens) between_tokens();
+    return false;
+  };
   std::vector<Answer> out;
   for (const Exercise& exercise : exercises) {
     const auto length = static_cast<std::int64_t>(exercise.prompt.size());
@@ -114,8 +119,9 @@ std::vector<Answer> evaluate_answers(
     generate.stop.insert(generate.stop.end(), exercise.stop.begin(), exercise.stop.end());
     generate.sampler.temperature = 0;
     const std::size_t kept = session.keep_prefix(exercise.prompt);
-    Answer answer{.generated = decode::generate(session, std::span(exercise.prompt).subspan(kept),
-                                                &tokenizer, generate, [](std::string_view) {})};
+    Answer answer{.generated = decode::generate(
+                      session, std::span(exercise.prompt).subspan(kept), &tokenizer, generate,
+                      [](std::string_view) {}, should_stop)};
     const std::string text = options.comparison.normalized(answer.generated.text);
     answer.matches = std::ranges::any_of(exercise.answers, [&](const std::string& right) {
       return options.comparison.normalized(right) == text;

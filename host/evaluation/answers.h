@@ -57,11 +57,13 @@ decode::SessionOptions session_options(const std::vector<Exercise>& exercises,
                                        const decoder::Model& model);
 
 // Greedy. Throws UserError (class data), with file and line, for a prompt that leaves no room for
-// an answer in the model's positions. A common beginning of prompts is read once.
+// an answer in the model's positions. A common beginning of prompts is read once. `progress` counts
+// answers; it and `between_tokens` may throw to stop.
 std::vector<Answer> evaluate_answers(
     const decoder::Model& model, std::span<const ConstTensorRef> weights,
     const std::vector<Exercise>& exercises, const text::Tokenizer& tokenizer,
     const Answering& options, const Backend& backend,
-    const std::function<void(std::uint64_t done, std::uint64_t total)>& progress = {});
+    const std::function<void(std::uint64_t done, std::uint64_t total)>& progress = {},
+    const std::function<void()>& between_tokens = {});
 
 }  // namespace lamina::evaluation

@@ -1,9 +1,12 @@
-// Equality of answers, and the standard error of a share of right answers.
+// Equality of answers, the standard error of a share of right answers, and the end of an
+// evaluation.
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "backends/cpu/backend.h"
 #include "evaluation/answers.h"
+#include "support/models.h"
 
 namespace lamina::evaluation {
 namespace {
@@ -29,6 +32,29 @@ TEST(Share, StandardErrorEqualsTheFormula) {
   EXPECT_DOUBLE_EQ(share.value(), 0.25);
   EXPECT_DOUBLE_EQ(share.standard_error(), std::sqrt(0.0625));
   EXPECT_EQ(Share{}.value(), 0);
+}
+
+// All weights are 0, so token 0 follows every token.
+TEST(EvaluateAnswers, MayStopBetweenTwoTokens) {
+  const decoder::Model model = lamina::testing::open_description(
+      "family = \"simple\"\n[model]\nvocab_size = 258\nhidden_size = 8\nnum_hidden_layers = 1\n");
+  const std::vector<float> table(258 * 8), layer(8 * 8), norm(8);
+  const std::vector<ConstTensorRef> weights = {
+      host_tensor(std::span(table)), host_tensor(std::span(layer)), host_tensor(std::span(norm)),
+      host_tensor(std::span(table))};
+  const auto tokenizer = text::make_byte_tokenizer();
+  struct Stop {};
+  int tokens = 0;
+  const auto answer = [&](std::int64_t max_new_tokens) {
+    evaluate_answers(model, weights, {{.place = {}, .prompt = {1}, .answers = {"a"}, .stop = {}}},
+                     *tokenizer, {.dtype = DType::f32, .max_new_tokens = max_new_tokens},
+                     cpu::cpu_backend(), {}, [&] {
+                       if (++tokens == 3) throw Stop();
+                     });
+  };
+  answer(2);
+  EXPECT_EQ(tokens, 2);
+  EXPECT_THROW(answer(100), Stop);
 }
 
 }  // namespace

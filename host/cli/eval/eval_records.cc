@@ -212,7 +212,7 @@ std::string evaluate_answers(const Arguments& a, const Device& device, EvalSubje
          .end_tokens = m.end_tokens(),
          .logprobs = file.is_wanted(),
          .comparison = {a.flag("ignore-case"), a.flag("ignore-punctuation")}},
-        device.backend(), shown_progress(status, "answers"));
+        device.backend(), shown_progress(status, "answers"), end_if_asked);
   });
   Scores scores(files, {"exact_match"});
   for (std::size_t i = 0; i < exercises.size(); ++i) {
