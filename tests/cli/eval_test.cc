@@ -103,6 +103,10 @@ TEST(Eval, ReportsTheAcceptedTokensOfMultiTokenPrediction) {
     EXPECT_NEAR(share.as_double(), last[j++], 1e-9);
   }
   EXPECT_EQ(j, 2);
+  // A row of one token has no further token that a block could propose.
+  const std::string one = folder.write("a.txt", "letters");
+  EXPECT_THAT(lamina_program({"eval", "-m", folder / "out", "--data", one, "--tokens", "1"}).out,
+              ::testing::AllOf(HasSubstr("8 rows of 1\n"), Not(HasSubstr("mtp accepted"))));
 }
 
 TEST(Eval, PerplexityAndBitsFollowFromTheLoss) {

@@ -40,8 +40,8 @@ std::vector<AuxScalar> EvalSums::task_means() const {
 
 std::vector<double> EvalSums::mtp_acceptance() const {
   std::vector<double> out;
-  for (std::size_t i = 0; i < mtp_counted.size(); ++i)
-    out.push_back(mtp_agreed[i] / std::max(mtp_counted[i], 1.0));
+  for (std::size_t i = 0; i < mtp_counted.size() && mtp_counted[i] > 0; ++i)
+    out.push_back(mtp_agreed[i] / mtp_counted[i]);
   return out;
 }
 

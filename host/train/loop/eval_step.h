@@ -28,7 +28,8 @@ struct EvalSums {
   EvalSums& operator+=(const EvalSums& more);
   double mean_loss() const;
   std::vector<AuxScalar> task_means() const;
-  // Per depth, the share (0 to 1) of its proposed tokens that would be accepted.
+  // Per depth, the share (0 to 1) of its proposed tokens that would be accepted; up to the first
+  // depth that rows are too short for.
   std::vector<double> mtp_acceptance() const;
 };
 

@@ -40,7 +40,7 @@ struct LoopEvents {
   struct Validation {
     std::int64_t step = 0;
     double loss = 0;
-    std::vector<double> mtp_acceptance;  // one per depth of multi-token prediction
+    std::vector<double> mtp_acceptance;  // see EvalSums
     std::vector<AuxScalar> task_means = {};
   };
   std::function<void(std::int64_t step)> begin_step;  // counted from 1
