@@ -356,6 +356,11 @@ TEST(Eval, RefusesOptionsOfOtherTasks) {
       {{"--task", "answers", "--data", text, "--chat-template", "x"},
        2,
        "error: --chat-template: needs --chat; add it\n"},
+      {{"--task", "choices", "--data", text, "--chat", "--chat-template", folder / "none"},
+       5,
+       "error: " + (folder / "none") +
+           ": cannot be read: no such file or directory\n"
+           "  check the path and its permissions\n"},
   };
   for (const TaskRefusal& c : cases) {
     const Finished result = run_task(c.words);

@@ -40,7 +40,8 @@ std::optional<chat::Form> chat_form(const Arguments& a, const EvalSubject& s) {
   try {
     return load_form(a, s.opened.directory);
   } catch (const UserError& error) {
-    if (error.code() != ExitCode::data) throw;  // of this class: there is no template
+    // This class means that there is no template, or that the given one cannot be read.
+    if (error.code() != ExitCode::data || a.has("chat-template")) throw;
     ErrorText text = error.text();
     text.notes = {"give one with --chat-template FILE, or remove --chat"};
     throw UserError(error.code(), std::move(text));
