@@ -70,8 +70,9 @@ struct Read {
         bias.fail(fmt::format("is for a run of {} tokens; only single tokens can have a bias",
                               run.size()));
       const double added = bias.element(1).as_double();
-      if (std::isnan(added))
-        bias.element(1).fail("must be a number, got " + bias.element(1).describe());
+      if (!(added <= kMaxBias))  // also NaN
+        bias.element(1).fail(fmt::format("must be a number up to {:.2g}, got {}", kMaxBias,
+                                         bias.element(1).describe()));
       out->emplace_back(run.front(), added);
     }
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,6 +22,9 @@ using Biases = std::vector<std::pair<std::int32_t, double>>;
 using Texts = std::vector<std::string>;
 using Place = std::variant<double*, std::int64_t*, std::uint64_t*, Ids*, Words*, Biases*, Texts*,
                            bool*, EarlyStopping*>;
+
+// The largest logit bias: logits are float32. -inf excludes a token.
+inline constexpr double kMaxBias = static_cast<double>(std::numeric_limits<float>::max());
 
 // The way of choosing tokens that an option serves.
 enum class TokenChoice { any, drawing, beams };

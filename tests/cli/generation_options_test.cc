@@ -58,11 +58,17 @@ TEST(GenerationOptions, LogprobsCoverEveryToken) {
 }
 
 TEST(GenerationOptions, RefuseInvalidValues) {
-  for (const char* bias : {"x", "5", "5=", "5=nan", "5=inf", "-1=2", "=2", "5=1e999", "5=1x"}) {
+  for (const char* bias :
+       {"x", "5", "5=", "5=nan", "5=inf", "-1=2", "=2", "5=1e300", "5=1e999", "5=1x"}) {
     const Finished result = decode({"--logit-bias", bias});
     EXPECT_EQ(result.code, 2) << bias;
     EXPECT_THAT(result.err, HasSubstr("--logit-bias: got '")) << bias;
   }
+  EXPECT_EQ(
+      decode({"--logit-bias", "5=1e300"}).err,
+      "error: --logit-bias: got '5=1e300'; expected a token id and a number up to 3.4e+38, eg "
+      "15=-2.5\n");
+  EXPECT_EQ(decode({"--logit-bias", "5=3e38", "--logit-bias", "6=-inf"}).code, 0);
   EXPECT_THAT(decode({"--bad-ids", "1,"}).err, HasSubstr("--bad-ids: got '1,'"));
   EXPECT_THAT(decode({"--logprobs", "2"}).err, HasSubstr("needs --json; add it"));
   EXPECT_EQ(decode({"--repeat-penalty", "0"}).code, 2);
@@ -277,6 +283,12 @@ TEST(GenerationOptions, ModelValuesMustBeFinite) {
     EXPECT_EQ(result.code, 4);
     EXPECT_THAT(result.err, HasSubstr("'repetition_penalty' must be a finite number, got " +
                                       std::string(value)));
+  }
+  for (const char* value : {"Infinity", "NaN", "1e300"}) {
+    const Finished result =
+        PublishedModel(std::string(R"({"sequence_bias": [[[5], )") + value + "]]}").decode({});
+    EXPECT_EQ(result.code, 4);
+    EXPECT_THAT(result.err, HasSubstr("must be a number up to 3.4e+38, got "));
   }
   EXPECT_EQ(PublishedModel(R"({"some_limit": Infinity})").decode({"-n", "1"}).code, 0);
 }

@@ -89,6 +89,7 @@ TEST(GenerationConfig, ValuesThatCannotBeNameTheirLine) {
       {R"({"temperature": "hot"})", "'temperature'"},
       {R"({"suppress_tokens": [-1]})", "must be a token id from 0 to 2147483647, got -1"},
       {R"({"sequence_bias": [[[1, 2], 3]]})", "is for a run of 2 tokens"},
+      {R"({"sequence_bias": [[[1], 1e300]]})", "must be a number up to 3.4e+38, got 1e"},
       {R"({"stop_strings": [""]})", "must not contain an empty text"},
       {R"({"do_sample": 1})", "'do_sample'"},
   };

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 
 #include "cli/generate/prompt.h"
 #include "cli/shell/arguments.h"
@@ -39,11 +38,14 @@ std::pair<std::int32_t, double> read_bias(const std::string& text, const std::st
   const auto [equals, bad_id] = std::from_chars(text.data(), end, id);
   if (bad_id == std::errc() && id >= 0 && equals != end && *equals == '=') {
     const auto [stop, bad] = std::from_chars(equals + 1, end, bias);
-    if (bad == std::errc() && stop == end && bias < HUGE_VAL) return {id, bias};  // refuses NaN
+    if (bad == std::errc() && stop == end && bias <= decode::kMaxBias) return {id, bias};  // no NaN
   }
   throw UserError(
       ExitCode::usage,
-      {where, fmt::format("got '{}'; expected a token id and a number, eg 15=-2.5", text), {}});
+      {where,
+       fmt::format("got '{}'; expected a token id and a number up to {:.2g}, eg 15=-2.5", text,
+                   decode::kMaxBias),
+       {}});
 }
 
 // The option type for the type of a field.
