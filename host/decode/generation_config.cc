@@ -100,7 +100,7 @@ GenerationConfig apply_generation_config(const JsonValue& config, GenerateOption
   GenerationConfig out;
   if (!config) return out;
   for (const auto& [name, value] : config.members()) {
-    if (value.is_null()) continue;
+    if (value.is_null() || name.empty()) continue;  // options without a key have the name ""
     const auto key = std::ranges::find(generation_keys(), name, &GenerationKey::config_key);
     if (key != generation_keys().end()) {
       std::visit(Read{*key, value}, key->place(options));

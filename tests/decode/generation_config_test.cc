@@ -78,6 +78,9 @@ TEST(GenerationConfig, NullIsIgnoredAndUnknownKeysAreListed) {
   EXPECT_EQ(a.options.sampler.temperature, 0.8);
   EXPECT_TRUE(a.config.used.empty());
   EXPECT_THAT(a.config.unused, ElementsAre("num_beam_groups"));
+  const Applied nameless = apply(R"({"": true})");
+  EXPECT_FALSE(nameless.options.ignore_end);
+  EXPECT_TRUE(nameless.config.used.empty());
   GenerateOptions options;
   EXPECT_TRUE(apply_generation_config(JsonValue(), options).used.empty());  // no file
 }
