@@ -6,6 +6,7 @@
 #include "errors/workplace.h"
 #include "io/manifest.h"
 #include "support/sanitizers.h"
+#include "train/loop/run_directory.h"
 
 namespace lamina::testing {
 namespace {
@@ -187,6 +188,23 @@ TEST(Faults, F12AStopBeforeTheFirstStepLeavesNothingBehind) {
        .folder = w.path("").string()});
   EXPECT_EQ(f.code, 143) << f.err;
   EXPECT_FALSE(w.exists("out"));
+}
+
+// Wherever the signal arrives: at the start of the program, before the loop, or in it.
+TEST(Faults, F12AStopSavesNothingBeforeTheFirstStep) {
+  const Workplace w;
+  for (int ms = 5; ms < 65; ms += 3) {
+    fs::remove_all(w.path("out"));
+    const Finished f = run_shell(
+        fmt::format("\"$lamina\" train run.toml --quiet --set train.steps=1000000 & sleep 0.{:03}; "
+                    "kill -TERM $!; wait $!",
+                    ms),
+        {.environment = {"LAMINA_PIN=0", "lamina=" LAMINA_BUILD_DIR "/bin/lamina"},
+         .folder = w.path("").string()});
+    const std::string newest = train::newest_checkpoint(w.path("out").string());
+    EXPECT_FALSE(newest.ends_with("step-00000000")) << ms;
+    EXPECT_EQ(f.code, newest.empty() ? 143 : 75) << ms << f.err;
+  }
 }
 
 TEST(Faults, F15CheckpointsWithoutManifestsAreNotIgnored) {

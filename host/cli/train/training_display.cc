@@ -90,8 +90,8 @@ struct Curves {
   std::vector<CurvePoint> training, validation;
 };
 
-train::LoopEvents events_of(const Arguments& arguments, ProgressDisplay& progress, Curves& curves,
-                            const Extras& extras) {
+train::LoopEvents events_of(const Arguments& arguments, const train::Loop& loop,
+                            ProgressDisplay& progress, Curves& curves, const Extras& extras) {
   train::LoopEvents events;
   events.step = [&, json = arguments.flag("json"),
                  profile = extras.profile](const train::LoopEvents::Step& event) mutable {
@@ -133,7 +133,10 @@ train::LoopEvents events_of(const Arguments& arguments, ProgressDisplay& progres
               bytes_text(static_cast<double>(saving.num_bytes)));
   };
   if (extras.begin_writer) events.save.begin_thread = extras.begin_writer;
-  events.should_stop = [] { return stop_signal() != 0; };
+  events.should_stop = [&loop] {
+    if (loop.progress().step == 0) end_if_asked();  // there is nothing to save
+    return stop_signal() != 0;
+  };
   events.should_save = [] { return take_save_request(); };
   return events;
 }
@@ -232,7 +235,8 @@ int run_and_show(const Arguments& arguments, const config::RunConfig& c,
       arguments.globals.quiet ? ProgressDisplay::Style::none : ProgressDisplay::Style::automatic,
       c.train.log_every_steps, arguments.globals.color);
   Curves curves;
-  const train::LoopResult result = run.loop().run(events_of(arguments, progress, curves, extras));
+  const train::LoopResult result =
+      run.loop().run(events_of(arguments, run.loop(), progress, curves, extras));
   progress.finish();
   if (extras.profile) extras.profile->finish();
 

@@ -23,7 +23,7 @@ struct Extras {
   std::function<void()> begin_writer = {};  // called first on the thread that writes checkpoints
 };
 
-// Runs the loop and shows it; returns the exit code.
+// Runs the loop and shows it; returns the exit code. Throws StopAsked before the first step.
 int run_and_show(const Arguments& arguments, const config::RunConfig& c,
                  const decoder::Model& model, train::Run& run, const Extras& extras);
 
