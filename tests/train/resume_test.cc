@@ -112,9 +112,10 @@ class TrainingRun {
   }
 
   // Trains until the last step, or until `stop_after` steps are done; continues from a checkpoint
-  // if there is one and `resume` is set.
+  // if there is one and `resume` is set: from `from`, or the newest.
   train::LoopResult train(bool resume, int stop_after = kSteps,
-                          const std::function<void(std::int64_t)>& after_step = {}) {
+                          const std::function<void(std::int64_t)>& after_step = {},
+                          std::string from = "") {
     config::RunConfig c = config::load_run(file_);
     decoder::Model model = open_source(c.model);
     train::set_learning(model, c);
@@ -125,8 +126,8 @@ class TrainingRun {
     train::Loop loop({options, model, *tokenizer, data.train, &data.validation.front(),
                       data.fingerprint, "run", "model"},
                      cpu::cpu_backend());
-    if (std::string newest = train::newest_checkpoint(c.run.out); resume && !newest.empty())
-      loop.resume(newest);
+    if (from.empty()) from = train::newest_checkpoint(c.run.out);
+    if (resume && !from.empty()) loop.resume(from);
     train::LoopEvents events;
     events.should_stop = [&] { return loop.progress().step >= stop_after; };
     events.step = [&](const train::LoopEvents::Step& event) {
@@ -310,6 +311,16 @@ std::vector<std::int64_t> saved_steps(const TrainingRun& run) {
   for (const train::CheckpointEntry& entry : train::list_checkpoints(run.out()))
     out.push_back(entry.step);
   return out;
+}
+
+// The run's own checkpoints were set aside for the other run's.
+TEST(Training, AStopAtTheCheckpointOfAnotherRunSavesItInThisRun) {
+  TrainingRun other(kSettings[0]), run(kSettings[0]);
+  other.train(false, 3);
+  const std::string from = train::checkpoint_path(other.out(), 3);
+  EXPECT_TRUE(run.train(true, 3, {}, from).stopped);
+  EXPECT_EQ(saved_steps(run), (std::vector<std::int64_t>{3}));
+  expect_same_state(run.out(), other.out(), 3);
 }
 
 TEST(Training, F11ACheckpointThatCannotBeWrittenIsTriedAfterTheNextStep) {

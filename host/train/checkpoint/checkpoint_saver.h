@@ -38,7 +38,7 @@ class CheckpointSaver {
   // Replaces the contents' side files. REQUIRES: they outlive this, and nothing is being saved.
   void set_side_files(std::span<const SideFile> files) { contents_.side_files = files; }
 
-  // Records that the state was loaded from a checkpoint.
+  // Records that the state was loaded from a checkpoint of this run.
   void loaded(const Progress& progress) { last_saved_ = progress.step; }
 
   // True after the interval, to repeat a failed save, and after the best validation so far.

@@ -9,6 +9,7 @@
 #include "runtime/host_access.h"
 #include "train/checkpoint/snapshot.h"
 #include "train/loop/bad_step.h"
+#include "train/loop/run_directory.h"
 #include "train/loop/schedule.h"
 #include "weights/publish/peft.h"
 #include "weights/weights.h"
@@ -153,7 +154,7 @@ void Loop::resume(const std::string& checkpoint) {
   check_data(checkpoint, loaded, inputs_.data_fingerprint);
   read_reference(checkpoint);
   progress_ = loaded;
-  saver_.loaded(loaded);
+  if (is_checkpoint_of(options_.out, checkpoint)) saver_.loaded(loaded);
 }
 
 StepResult Loop::gradients(std::span<const program::Microbatch> microbatches) {

@@ -77,6 +77,13 @@ std::vector<CheckpointEntry> list_checkpoints(const std::string& run) {
   return list(checkpoints_directory(run));
 }
 
+bool is_checkpoint_of(const std::string& run, const std::string& path) {
+  std::error_code ec;
+  return std::ranges::any_of(list_checkpoints(run), [&](const CheckpointEntry& entry) {
+    return fs::equivalent(entry.path, path, ec);
+  });
+}
+
 std::vector<CheckpointEntry> list_incomplete(const std::string& run) {
   return list(checkpoints_directory(run), false);
 }

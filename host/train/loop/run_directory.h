@@ -32,6 +32,9 @@ struct CheckpointEntry {
 // Whole checkpoints of a run, oldest first; partial ones do not count.
 std::vector<CheckpointEntry> list_checkpoints(const std::string& run);
 
+// Returns whether `path` is one of these.
+bool is_checkpoint_of(const std::string& run, const std::string& path);
+
 // Directories that have the name of a checkpoint but no manifest, oldest first.
 std::vector<CheckpointEntry> list_incomplete(const std::string& run);
 
