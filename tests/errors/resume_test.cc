@@ -152,6 +152,36 @@ TEST(ResumeErrors, AnotherRunWithoutStepsLeftIsRefusedBeforeAnythingIsRenamed) {
   EXPECT_TRUE(w.exists("other/checkpoints/step-00000004"));
 }
 
+TEST(ResumeErrors, ACheckpointThatWasSetAsideIsRefusedWithoutStepsLeft) {
+  const Workplace w;
+  const std::string newest = "out/checkpoints/step-00000004", aside = newest + ".set-aside";
+  w.train();
+  ASSERT_EQ(w.lamina({"train", "run.toml", "--resume", "out/checkpoints/step-00000002"}).code, 0);
+  ASSERT_TRUE(w.exists(aside));
+  for (const std::string& named : {aside, aside + "/"})
+    w.expect({{"train", "run.toml", "--resume", named},
+              2,
+              {"is at step 4, and 'train.steps' is 4: there is nothing to train"}});
+  EXPECT_TRUE(w.exists(newest));
+  EXPECT_FALSE(w.exists(aside + "-2"));
+  const Finished f = w.lamina({"train", "run.toml", "--resume", aside, "--set", "train.steps=6"});
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_TRUE(w.exists("out/checkpoints/step-00000006"));
+  EXPECT_TRUE(w.exists(aside + "-2"));
+}
+
+TEST(ResumeErrors, ACheckpointNamedWithASlashAtTheEndBelongsToItsRun) {
+  const Workplace w;
+  w.train();
+  fs::create_directory_symlink(w.path("out/checkpoints/step-00000004"), w.path("link"));
+  for (const char* named : {"out/checkpoints/step-00000004/", "link"}) {
+    const Finished f = w.lamina({"train", "run.toml", "--resume", named});
+    EXPECT_EQ(f.code, 0) << f.err;
+    EXPECT_TRUE(w.exists("out/checkpoints/step-00000002")) << named;
+    EXPECT_TRUE(w.exists("out/checkpoints/step-00000004")) << named;
+  }
+}
+
 TEST(ResumeErrors, ADamagedCheckpointThatIsAskedForIsNotUsed) {
   Workplace w;
   w.train();

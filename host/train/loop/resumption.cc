@@ -169,12 +169,13 @@ void Resumption::load(Loop& loop) {
 
 // True if the checkpoint is in the directory of this run.
 bool Resumption::is_own(const std::string& checkpoint) const {
-  return is_same(fs::path(checkpoint).parent_path(), checkpoints_directory(run_));
+  std::error_code ec;
+  return is_same(fs::canonical(checkpoint, ec).parent_path(), checkpoints_directory(run_));
 }
 
-// Without a step the run would have no checkpoint, and those that it had would be set aside.
+// Without a step the run would only copy the checkpoint, and set its own ones aside for that.
 void Resumption::check_work_is_left() const {
-  if (automatic_ || candidates_.empty() || is_own(checkpoint())) return;
+  if (automatic_ || candidates_.empty() || is_checkpoint_of(run_, checkpoint())) return;
   const std::int64_t step = steps_done(checkpoint());
   if (step < now_.train.steps) return;
   throw UserError(ExitCode::usage,

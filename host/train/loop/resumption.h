@@ -33,7 +33,8 @@ class Resumption {
   // `resume` is "auto", "none" or a checkpoint; `run_file` is the resolved run file of the run as
   // it is requested now. Throws UserError: exit 2 if settings that shape a run differ from the
   // checkpoint's, if `resume` is "none" and there are checkpoints, or if it is a checkpoint of
-  // another run and no steps are left; exit 4 if there are checkpoints but none can be used.
+  // another run, or one that was set aside, and no steps are left; exit 4 if there are checkpoints
+  // but none can be used.
   Resumption(const std::string& resume, std::string run, const std::string& run_file);
 
   // "" to start from scratch. The files are checked, except for the values of tensors.
