@@ -51,15 +51,21 @@ TEST(MovedRun, MakesNoDirectoryAnew) {
 
 TEST(MovedRun, OneThatIsRemovedIsMadeAgain) {
   const Workplace w;
+  std::string run = w.read("run.toml");
+  w.write("run.toml", run.replace(run.find("[train]"), 7, "[train]\ntensorboard = true"));
   const Finished f = beside_run(
       w,
       "kill -STOP $first; rm -rf out; kill -CONT $first\n"
       "until ls out/checkpoints | grep -qx 'step-[0-9]*'; do sleep 0.02; done 2>/dev/null\n"
+      "for i in $(seq 500); do test -s out/metrics.jsonl && break; sleep 0.02; done\n"
       "kill -TERM $first");
   EXPECT_THAT(f.err, HasSubstr("out was removed while this run trains in it"));
   EXPECT_THAT(f.err, HasSubstr("first 75"));
   EXPECT_TRUE(w.exists("out/config.toml"));
   EXPECT_TRUE(w.exists("out/lock"));
+  EXPECT_THAT(w.read("out/metrics.jsonl"), HasSubstr("\"train/loss\""));
+  EXPECT_THAT(w.read("out/log.txt"), HasSubstr("out was removed while this run trains in it"));
+  EXPECT_FALSE(fs::is_empty(w.path("out/tensorboard")));
   EXPECT_EQ(w.lamina({"ckpt", "verify", "out"}).code, 0);
 }
 

@@ -48,6 +48,19 @@ TEST(MetricsFile, CutsHalfALineAndCompletesAWholeOne) {
   EXPECT_EQ(run.read("metrics.jsonl"), "{\"step\":1}\n{\"step\":2}\n");
 }
 
+TEST(MetricsFile, AFileThatWasRemovedIsMadeAgain) {
+  TempDir run;
+  MetricsFile file(run.path(), 0);
+  write_step(file, 1);
+  file.renew();  // it exists
+  write_step(file, 2);
+  EXPECT_EQ(run.read("metrics.jsonl"), "{\"step\":1}\n{\"step\":2}\n");
+  std::filesystem::remove(run / "metrics.jsonl");
+  file.renew();
+  for (std::int64_t step : {3, 4}) write_step(file, step);
+  EXPECT_EQ(run.read("metrics.jsonl"), "{\"step\":3}\n{\"step\":4}\n");
+}
+
 // F11: the limit truncates the second line in the middle, like a full disk.
 TEST(MetricsFile, F11LinesThatCannotBeWrittenComeLater) {
   TempDir run;

@@ -46,6 +46,21 @@ TEST(TensorboardFile, Example) {
                                             std::to_string(::getpid())));
 }
 
+TEST(TensorboardFile, AFileThatWasRemovedBeginsAgain) {
+  TempDir run;
+  TensorboardFile file(run.path(), 0);
+  write_loss(file, 1);
+  fs::remove_all(run / "tensorboard");
+  file.renew(1);
+  for (std::int64_t step : {2, 3}) write_loss(file, step);
+  EXPECT_EQ(steps_shown(run), (std::vector<std::int64_t>{2, 3}));
+  const auto files = testing::read_event_files(run / "tensorboard");
+  ASSERT_EQ(files.size(), 1u);
+  EXPECT_EQ(files[0].at(0).file_version, "brain.Event:2");
+  EXPECT_EQ(files[0].at(1).step, 2);
+  EXPECT_EQ(files[0].at(1).session_status, 1u);
+}
+
 // Within one second and one process, so that the names are as similar as possible.
 TEST(TensorboardFile, RepeatedStepsReplaceTheStepsOfEarlierFiles) {
   TempDir run;

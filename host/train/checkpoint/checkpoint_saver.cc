@@ -146,7 +146,8 @@ void CheckpointSaver::save_last(const Progress& progress, const std::function<vo
     else
       log::warning("no checkpoint of step {}: {}", earlier->progress.step, problem);
   }
-  if (last_saved_ == progress.step) return;
+  std::error_code ec;  // the run directory may have been removed since
+  if (last_saved_ == progress.step && std::filesystem::exists(path_of(progress), ec)) return;
   const SaveHooks hooks = this->hooks(before, events);
   for (int attempt = 0;; ++attempt) {
     const SavedCheckpoint saved =

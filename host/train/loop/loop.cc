@@ -174,7 +174,13 @@ StepResult Loop::gradients(std::span<const program::Microbatch> microbatches) {
   }
 }
 
-std::string Loop::write_bad_step(const StepResult& result, const NumericalError* error) const {
+void Loop::check_directory() {
+  if (inputs_.guard) inputs_.guard();
+  if (metrics_) metrics_->renew();
+  if (tensorboard_) tensorboard_->renew(progress_.step);
+}
+
+std::string Loop::write_bad_step(const StepResult& result, const NumericalError* error) {
   try {
     check_directory();
   } catch (const Error& moved) {

@@ -147,10 +147,8 @@ class Loop {
   // Returns how many rows a validation has: all that are held out, or the first train.eval_batches
   // batches of them.
   std::uint64_t num_validation_rows() const;
-  // Calls LoopInputs::guard.
-  void check_directory() const {
-    if (inputs_.guard) inputs_.guard();
-  }
+  // Calls LoopInputs::guard, and makes the files of metrics again if they were removed.
+  void check_directory();
 
  private:
   Loop(const LoopInputs& inputs, decoder::ModelGraph graph, const Backend& backend);
@@ -158,7 +156,7 @@ class Loop {
   StepResult train_one_step();
   StepResult gradients(std::span<const program::Microbatch> microbatches);
   // Writes the file about the step under way, loop/bad_step.h. `error`: null for a spike.
-  std::string write_bad_step(const StepResult& result, const NumericalError* error) const;
+  std::string write_bad_step(const StepResult& result, const NumericalError* error);
   EvalSums validate();
   void write_validation(const EvalSums& sums, const LoopEvents& events);
   // Reads the weights from train.from, or makes fresh ones.

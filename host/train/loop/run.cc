@@ -159,11 +159,12 @@ Run::Run(const config::RunConfig& config, const decoder::Model& model, const std
 
 void Run::check_directory() {
   if (!lock_->renew()) return;
+  start();
+  log::set_file(options_.out + "/log.txt");
   log::warning(
       "{} was removed while this run trains in it, and is made again for later files; earlier "
       "metrics and log are lost, copy the next checkpoint to a safe place",
       options_.out);
-  start();
 }
 
 void Run::start() const {

@@ -89,7 +89,8 @@ class Run {
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
   const io::DirectoryLock& lock() const { return *lock_; }
   // Throws UserError of class checkpoint if the run directory was moved or replaced. If it was
-  // removed, makes it again, with a warning. Call it before each write by name. [any thread]
+  // removed, makes it and the log again, with a warning. Call it before each write by name. [any
+  // thread]
   void check_directory();
   const Inherited& inherited() const { return inherited_; }
 

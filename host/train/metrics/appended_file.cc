@@ -72,6 +72,21 @@ void AppendedFile::write_waiting() {
   num_dropped_ = 0;
 }
 
+void AppendedFile::renew(std::string first) {
+  struct stat open_file {
+  }, named{};
+  if (fd_ < 0 || ::fstat(fd_, &open_file) != 0 || open_file.st_nlink > 0 ||
+      ::lstat(path_.c_str(), &named) == 0)
+    return;
+  ::close(fd_);
+  fd_ = -1;
+  num_bytes_ = 0;
+  torn_ = false;
+  if (!first.empty()) waiting_.insert(waiting_.begin(), std::move(first));
+  static_cast<void>(open());  // write_waiting() tries again
+  write_waiting();
+}
+
 std::function<void()> AppendedFile::sync_later() const {
   if (fd_ < 0) return [] {};
   // Its own descriptor: this file may be closed by then.

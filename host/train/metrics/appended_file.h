@@ -27,6 +27,10 @@ class AppendedFile {
   // the next calls try again, in order.
   void write(std::string piece);
 
+  // If the file was removed, makes it again for later pieces, after the piece `first` unless that
+  // is empty.
+  void renew(std::string first = "");
+
   // Returns a function that makes the pieces written so far survive a power failure. [any thread]
   std::function<void()> sync_later() const;
 

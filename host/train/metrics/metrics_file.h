@@ -22,6 +22,9 @@ class MetricsFile {
   // Appends an object, or keeps it until the disk takes it: see AppendedFile.
   void write(const JsonWriter& json) { file_.write(json.text() + "\n"); }
 
+  // If the file was removed, makes it again for later lines.
+  void renew() { file_.renew(); }
+
   // See AppendedFile. Called before a checkpoint is written, so that none is ahead of the file.
   std::function<void()> sync_later() const { return file_.sync_later(); }
 

@@ -51,14 +51,20 @@ std::string file_path(const std::string& folder) {
   return fmt::format("{}/{}{:010}.{}.{}", folder, kPrefix, time, host_name(), ::getpid());
 }
 
+// In one piece: a file without its version would be read by older rules.
+std::string first_events(std::int64_t step) {
+  const double now = wall_time();
+  return io::event_file_version(now) + io::event_session_start(now, step + 1);
+}
+
 }  // namespace
 
 TensorboardFile::TensorboardFile(const std::string& run, std::int64_t step)
     : file_(file_path(tensorboard_directory(run)), "events") {
-  const double now = wall_time();
-  // In one piece: a file without its version would be read by older rules.
-  file_.write(io::event_file_version(now) + io::event_session_start(now, step + 1));
+  file_.write(first_events(step));
 }
+
+void TensorboardFile::renew(std::int64_t step) { file_.renew(first_events(step)); }
 
 void TensorboardFile::write(const MetricsRecord& record) {
   std::vector<io::EventScalar> scalars;

@@ -20,6 +20,8 @@ class TensorboardFile {
   TensorboardFile(const std::string& run, std::int64_t step);
 
   void write(const MetricsRecord& record);
+  // If the file was removed, makes it again, to continue after `step` steps.
+  void renew(std::int64_t step);
   std::function<void()> sync_later() const { return file_.sync_later(); }
   void finish() { file_.finish(); }
 
