@@ -159,6 +159,12 @@ std::vector<std::string> side_files(const std::string& directory) {
           directory, name);
     return is_foreign;
   });
+  if (!directory.empty() && !fs::exists(directory, ec))
+    throw UserError(ExitCode::checkpoint,
+                    {directory,
+                     "was removed while its files were read",
+                     {"a run removes old checkpoints: use a newer one, or keep more of them "
+                      "(checkpoint.keep)"}});
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -54,6 +54,7 @@ bool belongs_to(const std::string& directory, const std::string& name);
 // Returns the files of `directory` that are copied unchanged when a model is exported or saved:
 // tokenizer files, chat templates, generation_config.json. Names are sorted; names of files in
 // folders contain a "/". Skips each link that does not belong to the directory, with a warning.
+// Errors (class checkpoint): the directory was removed meanwhile, so that files seem absent.
 std::vector<std::string> side_files(const std::string& directory);
 
 // Returns the additional chat templates of a model directory:

@@ -164,15 +164,16 @@ weights::Exported average_models(std::span<const std::string> paths, const std::
   out.num_tensors = static_cast<std::int64_t>(specs.size());
   Averager averager(inputs);
   io::DirectoryCommit commit(to);
-  io::write_weight_files(
-      commit.path(), specs, [&](const io::TensorSpec& spec) { return averager.mean(spec); },
-      options);
+  // Before the weights: training may remove this directory, but not open files.
   const fs::path from = inputs[0].opened.directory;
-  io::copy_side_files(from.string(), commit.path());
   for (const std::string& name : {std::string("model.toml"), std::string("config.json"),
                                   std::string(weights::kPublishedFormFile)})
     if (fs::exists(from / name))
       io::copy_durably((from / name).string(), commit.path() + "/" + name);
+  io::copy_side_files(from.string(), commit.path());
+  io::write_weight_files(
+      commit.path(), specs, [&](const io::TensorSpec& spec) { return averager.mean(spec); },
+      options);
   check_that_it_loads(commit.path(), plugins);
   commit.commit();
   return out;

@@ -68,7 +68,6 @@ weights::Exported merge_to_hf(const std::string& path, const WeightChoice& choic
   const decoder::Model base =
       make_of(from, plugins, {.compress_tokens = decoder::uncompressed_tokens});
   const ScratchModel scratch(to);
-  write_merged(base, adapted, scratch, backend);
   for (const char* name : {"/model.toml", "/config.json"})
     if (fs::exists(adapted.directory + name))
       io::copy_durably(adapted.directory + name, scratch.directory() + name);
@@ -78,6 +77,7 @@ weights::Exported merge_to_hf(const std::string& path, const WeightChoice& choic
     io::write_durably(fmt::format("{}/{}", scratch.directory(), weights::kPublishedFormFile), form);
   else if (!dtype)
     dtype = main_dtype(*files, map);
+  write_merged(base, adapted, scratch, backend);
   return export_checked(base, scratch.directory(), to, {.dtype = dtype}, plugins);
 }
 

@@ -3,11 +3,13 @@
 // weights).
 #pragma once
 
+#include <algorithm>
 #include <exception>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -114,20 +116,28 @@ decoder::Model make(const config::ModelSource& source, const registry::Catalog& 
 decoder::Model make_of(Description& from, const registry::Catalog& plugins,
                        const decoder::ModelOptions& options = {});
 
-// Calls `use`, which opens the files of `path`, until it succeeds. Training removes old checkpoints
-// while others read them: if the checkpoint of a run directory was removed, the newest one is
-// opened instead.
+// Calls `use`, which opens the files of `paths`, until it succeeds. Training removes old
+// checkpoints while others read them: if the checkpoint of a run directory was removed, the newest
+// one is opened instead.
 template <typename Use>
-auto while_training(const std::string& path, const Use& use) {
+auto while_training(std::span<const std::string> paths, const Use& use) {
   constexpr int kMaxAttempts = 10;
   for (int attempt = 1;; ++attempt) {
-    const std::string directory = train::newest_checkpoint(path);
+    std::vector<std::string> directories;  // "" for a path that is no run
+    for (const std::string& path : paths) directories.push_back(train::newest_checkpoint(path));
+    const auto is_gone = [](const std::string& directory) {
+      return !directory.empty() && !std::filesystem::exists(directory);
+    };
     try {
       return use();
     } catch (const std::exception&) {
-      if (attempt == kMaxAttempts || directory.empty() || std::filesystem::exists(directory)) throw;
+      if (attempt == kMaxAttempts || std::ranges::none_of(directories, is_gone)) throw;
     }
   }
+}
+template <typename Use>
+auto while_training(const std::string& path, const Use& use) {
+  return while_training(std::span(&path, 1), use);
 }
 
 // Returns the keys of config.json without effect: ModelConfig::unread() and idle().

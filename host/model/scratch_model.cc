@@ -7,6 +7,7 @@ namespace lamina::model {
 
 void ScratchModel::write(const decoder::Model& model, const Values& values,
                          const std::string& from) const {
+  io::copy_side_files(from, directory());
   const decoder::ParameterTable& parameters = model.parameters();
   std::vector<io::TensorSpec> specs;
   for (const decoder::Parameter& p : parameters.all())
@@ -14,7 +15,6 @@ void ScratchModel::write(const decoder::Model& model, const Values& values,
   io::write_weight_files(directory(), specs, [&](const io::TensorSpec& spec) {
     return std::as_bytes(values(parameters[parameters.find(spec.name)]));
   });
-  io::copy_side_files(from, directory());
 }
 
 }  // namespace lamina::model

@@ -10,10 +10,13 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <stdexcept>
 
 #include "cli/trained_run.h"
 #include "core/json.h"
+#include "io/manifest.h"
 #include "io/weight_files.h"
+#include "model/open.h"
 #include "support/gguf_conversion.h"
 #include "support/tensor_file.h"
 
@@ -192,6 +195,21 @@ TEST(CkptAverage, IsTheMeanOfEachTensorAndLoads) {
   EXPECT_THAT(same.err, HasSubstr("warning: " + trained_run() + ": is the same model as " +
                                   checkpoint(4) + ", and counts once more"));
   EXPECT_EQ(ckpt({"diff", checkpoint(4), folder / "same"}).code, 0);
+}
+
+TEST(CkptAverage, ReadsNewerCheckpointsIfTrainingRemovesTheFirst) {
+  const TempDir folder;
+  const std::vector<std::string> runs = {folder / "a", folder / "b"};
+  for (const std::string& run : runs)
+    for (const char* step : {"step-1", "step-2"})
+      folder.write(fmt::format("{}/checkpoints/{}/{}", run, step, io::kManifestName), "{}");
+  int calls = 0;
+  model::while_training(runs, [&] {
+    if (++calls > 1) return;
+    fs::remove_all(runs[1] + "/checkpoints/step-2");
+    throw std::runtime_error("a file is gone");
+  });
+  EXPECT_EQ(calls, 2);
 }
 
 TEST(CkptAverage, WarnsOfCheckpointsThatTrainingSetAside) {

@@ -488,6 +488,20 @@ TEST(QuantizeDirectory, AnInterruptionLeavesNothing) {
   EXPECT_THAT(entries(folder.path()), ::testing::IsEmpty());
 }
 
+// Training may remove the checkpoint while its weights, which are mapped, are written.
+TEST(QuantizeDirectory, ACheckpointRemovedMeanwhileLosesNoFiles) {
+  const TempDir folder;
+  fs::copy(trained_run() + "/checkpoints/step-00000004", folder / "step");
+  weights::ExportOptions options;
+  options.progress = [&](std::uint64_t done, std::uint64_t) {
+    if (done == 0) fs::remove_all(folder / "step");
+  };
+  model::quantise_to_hf(folder / "step", folder / "q", {.format = "int8"}, options,
+                        lamina::testing::built_plugins());
+  EXPECT_FALSE(fs::exists(folder / "step"));
+  EXPECT_TRUE(fs::exists(folder / "q/lamina_tokenizer.json"));
+}
+
 TEST(QuantizeDirectory, MeasuringCanBeInterrupted) {
   const TempDir folder;
   int calls = 0;

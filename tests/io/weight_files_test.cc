@@ -250,6 +250,13 @@ TEST(HfDirectory, SideFilesAreCopiedUnchanged) {
   EXPECT_EQ(to.read("tokenizer.json"), "{\"a\": 1}\n");
 }
 
+// Training removes old checkpoints while others read them.
+TEST(HfDirectory, ARemovedDirectoryIsNotOneWithoutSideFiles) {
+  TempDir dir;
+  EXPECT_ERROR_SAYS(static_cast<void>(side_files(dir / "gone")), ExitCode::checkpoint,
+                    dir / "gone" + ": was removed while its files were read")
+}
+
 TEST(HfDirectory, AdditionalChatTemplatesAreSideFiles) {
   TempDir from, to;
   from.write("additional_chat_templates/tool_use.jinja", "tools");

@@ -8,6 +8,7 @@
 #include "cli/shell/units.h"
 #include "core/error.h"
 #include "model/average.h"
+#include "model/open.h"
 
 namespace lamina::cli {
 namespace {
@@ -16,8 +17,9 @@ int run_average(const Arguments& a, const Device&) {
   if (a.positionals.size() < 2)
     throw UserError(ExitCode::usage,
                     {"ckpt average", "needs at least two checkpoints", {"name them all: A B ..."}});
-  const weights::Exported out =
-      model::average_models(a.positionals, a.text("to"), plugin_catalog(a.globals));
+  const weights::Exported out = model::while_training(a.positionals, [&] {
+    return model::average_models(a.positionals, a.text("to"), plugin_catalog(a.globals));
+  });
   print(fmt::format("{}: {} tensors, {}, the mean of {}\n", a.text("to"), out.num_tensors,
                     bytes_text(static_cast<double>(out.num_bytes)), a.positionals.size()));
   return 0;

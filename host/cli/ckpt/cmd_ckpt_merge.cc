@@ -13,9 +13,14 @@ namespace lamina::cli {
 namespace {
 
 int run_merge(const Arguments& a, const Device& device) {
-  const weights::Exported out =
-      model::merge_to_hf(a.positionals[0], weight_choice(a), a.text("to"), stored_type(a),
-                         plugin_catalog(a.globals), device.backend());
+  const std::string& path = a.positionals[0];
+  const model::WeightChoice choice = weight_choice(a);
+  std::vector<std::string> sources = {path};
+  if (!choice.adapter.empty()) sources.push_back(choice.adapter);
+  const weights::Exported out = model::while_training(sources, [&] {
+    return model::merge_to_hf(path, choice, a.text("to"), stored_type(a), plugin_catalog(a.globals),
+                              device.backend());
+  });
   note_tokenizer(a.text("to"));
   print(fmt::format("{}: {} tensors, {}\n", a.text("to"), out.num_tensors,
                     bytes_text(static_cast<double>(out.num_bytes))));

@@ -358,6 +358,8 @@ Exported export_to_hf(const decoder::Model& model, const std::string& from, cons
   out.num_tensors = static_cast<std::int64_t>(specs.size());
   TransferReader reader(files, plan, options);
   io::DirectoryCommit commit(to);
+  // Before the weights: training may remove `from`, but not open files.
+  io::copy_side_files(from, commit.path());
   io::WeightFilesOptions placing;
   if (form && !options.layout) placing.file_of = form->file_of();
   std::uint64_t done = 0;
@@ -368,7 +370,6 @@ Exported export_to_hf(const decoder::Model& model, const std::string& from, cons
   };
   io::write_weight_files(commit.path(), specs, io::TensorSource(bytes_of), placing);
   if (options.progress) options.progress(done, out.num_bytes);
-  io::copy_side_files(from, commit.path());
   io::write_durably(commit.path() + "/config.json", config);
   if (check) check(commit.path());
   commit.commit();
