@@ -171,7 +171,8 @@ decoder::Model make(const config::ModelSource& source, const registry::Catalog& 
 std::shared_ptr<io::WeightFiles> OpenedModel::weight_files() const {
   auto out = std::make_shared<io::WeightFiles>(directory);
   out->unpair_rows(paired_width);
-  if (!adapter.empty() && adapter != directory)
+  // A checkpoint of training has the adapter among its weights.
+  if (!adapter.empty() && (adapter != directory || !fs::exists(fs::path(directory) / "model.toml")))
     out->add(fmt::format("{}/{}.safetensors", adapter, publishers::kAdapterStem));
   if (average) out->replace(directory, weights::kAverageStem);
   return out;

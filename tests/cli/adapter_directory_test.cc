@@ -55,6 +55,19 @@ TEST(AdapterDirectory, IsTheStartOfARunForEveryCommandThatReadsRunFiles) {
   }
 }
 
+TEST(AdapterDirectory, MayBeTheOneOfItsPublishedModel) {
+  const TempDir folder;
+  ASSERT_EQ(ckpt({"export", trained_run(), "--to", folder / "both"}).code, 0);
+  const Finished apart =
+      ckpt({"merge", folder / "both", "--adapter", adapter(), "--to", folder / "apart"});
+  EXPECT_EQ(apart.code, 0) << apart.err;
+  for (const std::string name : {"/adapter_config.json", "/adapter_model.safetensors"})
+    fs::copy_file(adapter() + name, folder / "both" + name);
+  const Finished together = ckpt({"merge", folder / "both", "--to", folder / "together"});
+  EXPECT_EQ(together.code, 0) << together.err;
+  EXPECT_EQ(folder.read("apart/model.safetensors"), folder.read("together/model.safetensors"));
+}
+
 TEST(AdapterDirectory, HasTheTokenizerOfItsModel) {
   const Finished own = lamina_program({"tokenize", "-m", trained_run(), "-p", "a bc"}),
                  adapted = lamina_program({"tokenize", "-m", adapter(), "-p", "a bc"});
