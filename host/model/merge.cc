@@ -57,7 +57,7 @@ DType main_dtype(const io::WeightFiles& files, const weights::TensorMap& map) {
 weights::Exported merge_to_hf(const std::string& path, const WeightChoice& choice,
                               const std::string& to, std::optional<DType> dtype,
                               const registry::Catalog& plugins, const Backend& backend) {
-  std::vector<std::string> sources = {path};
+  std::vector<std::string> sources = {path, model_files(path)};  // the adapter, and its model
   if (!choice.adapter.empty()) sources.push_back(choice.adapter);
   check_new_directory(to, sources);
   const OpenedModel adapted = open_weights(path, plugins, choice);

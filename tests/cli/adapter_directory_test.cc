@@ -68,6 +68,24 @@ TEST(AdapterDirectory, MayBeTheOneOfItsPublishedModel) {
   EXPECT_EQ(folder.read("apart/model.safetensors"), folder.read("together/model.safetensors"));
 }
 
+TEST(AdapterDirectory, NothingIsWrittenIntoItsModel) {
+  const TempDir folder;
+  ASSERT_EQ(ckpt({"export", trained_run(), "--to", folder / "base"}).code, 0);
+  fs::copy(adapter(), folder / "adapter");
+  const std::string config = folder.read("adapter/adapter_config.json"),
+                    key = "\"base_model_name_or_path\": ";
+  const std::size_t at = config.find(key) + key.size();
+  ASSERT_NE(config.find(key), config.npos);
+  folder.write("adapter/adapter_config.json",
+               config.substr(0, at) + "\"../base\"" + config.substr(config.find(',', at)));
+  const Finished result = ckpt({"merge", folder / "adapter", "--to", folder / "base/merged"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("is inside " + folder / "base" +
+                                    ", the directory of a model that is read"));
+  EXPECT_FALSE(fs::exists(folder / "base/merged"));
+  EXPECT_EQ(ckpt({"merge", folder / "adapter", "--to", folder / "merged"}).code, 0);
+}
+
 TEST(AdapterDirectory, HasTheTokenizerOfItsModel) {
   const Finished own = lamina_program({"tokenize", "-m", trained_run(), "-p", "a bc"}),
                  adapted = lamina_program({"tokenize", "-m", adapter(), "-p", "a bc"});
