@@ -15,6 +15,11 @@ std::string parent_directory(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
+std::string trimmed_path(std::string path) {
+  while (path.size() > 1 && (path.ends_with('/') || path.ends_with("/."))) path.pop_back();
+  return path;
+}
+
 void make_folder(const std::string& path) {
   std::error_code ec;
   std::filesystem::create_directory(path, ec);

@@ -9,6 +9,9 @@ namespace lamina::io {
 // Returns the directory of `path`; "." if it has none.
 std::string parent_directory(const std::string& path);
 
+// Returns `path` without "/" and "/." at its end: the same directory.
+std::string trimmed_path(std::string path);
+
 // Creates a directory if it is missing; those above it must exist. Errors: DeviceError.
 void make_folder(const std::string& path);
 

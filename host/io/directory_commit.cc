@@ -71,8 +71,7 @@ void remove_abandoned(const std::string& final_path) {
 }  // namespace
 
 DirectoryCommit::DirectoryCommit(std::string final_path, Above above)
-    : final_path_(std::move(final_path)) {
-  while (final_path_.size() > 1 && final_path_.ends_with('/')) final_path_.pop_back();
+    : final_path_(trimmed_path(std::move(final_path))) {
   if (above == Above::all)
     make_folders_of(final_path_);
   else

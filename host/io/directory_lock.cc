@@ -44,8 +44,8 @@ std::string holder_of(int fd) {
 
 }  // namespace
 
-DirectoryLock::DirectoryLock(std::string directory) : directory_(std::move(directory)) {
-  while (directory_.size() > 1 && directory_.ends_with('/')) directory_.pop_back();
+DirectoryLock::DirectoryLock(std::string directory)
+    : directory_(trimmed_path(std::move(directory))) {
   lock();
 }
 

@@ -278,6 +278,17 @@ TEST(NewDirectory, AnEmptyNameAndALinkToNothingAreRefusedAtOnce) {
   }
 }
 
+TEST(NewDirectory, MayEndWithADotButNotWithTwo) {
+  const TempDir folder;
+  const Finished dot = ckpt({"export", trained_run(), "--to", folder / "one/."});
+  EXPECT_EQ(dot.code, 0) << dot.err;
+  EXPECT_TRUE(fs::exists(folder / "one/config.json"));
+  const Finished dots = ckpt({"export", trained_run(), "--to", folder / "two/.."});
+  EXPECT_EQ(dots.code, 2);
+  EXPECT_THAT(dots.err, HasSubstr("ends with '..'; --to must be a new directory"));
+  EXPECT_FALSE(fs::exists(folder / "two"));
+}
+
 TEST(NewDirectory, IsNotAmongTheCheckpointsOfARun) {
   const TempDir folder;
   const std::string run = run_copy(folder);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "io/directories.h"
 #include "io/directory_commit.h"
 #include "io/durable_file.h"
 #include "io/manifest.h"
@@ -149,6 +150,21 @@ TEST(DirectoryCommit, CreatesOneDirectoryAboveIfAsked) {
   EXPECT_ERROR_SAYS(DirectoryCommit(dir / "run/ckpt/step-1", DirectoryCommit::Above::one),
                     ExitCode::checkpoint, "run/ckpt: cannot be created: no such file or directory");
   EXPECT_FALSE(fs::exists(dir / "run"));
+}
+
+TEST(DirectoryCommit, DotsAndSlashesAtTheEndAreNoPartOfTheName) {
+  for (const char* end : {"", "/", "/.", "//", "/./", "/././/"}) {
+    TempDir dir;
+    DirectoryCommit step(dir / "a/step-1" + end);
+    step.commit();
+    EXPECT_TRUE(fs::is_directory(dir / "a/step-1")) << end;
+    EXPECT_TRUE(fs::is_empty(dir / "a/step-1")) << end;
+    EXPECT_EQ(num_entries(dir / "a"), 1) << end;
+  }
+  EXPECT_EQ(trimmed_path("/."), "/");
+  EXPECT_EQ(trimmed_path("."), ".");
+  EXPECT_EQ(trimmed_path("a/.."), "a/..");
+  EXPECT_EQ(trimmed_path("a."), "a.");
 }
 
 TEST(DirectoryCommit, NeverReplacesADirectory) {

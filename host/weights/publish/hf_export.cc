@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/json_writer.h"
 #include "core/log.h"
+#include "io/directories.h"
 #include "io/directory_commit.h"
 #include "io/hf_directory.h"
 #include "io/stored_weight.h"
@@ -308,8 +309,7 @@ void require_absent(const std::string& to) {
   if (to == "-")
     throw UserError(ExitCode::usage,
                     {"--to", "must be a directory, got '-'", {"a directory of that name is ./-"}});
-  std::string name = to;
-  while (name.size() > 1 && name.ends_with('/')) name.pop_back();
+  const std::string name = io::trimmed_path(to);
   std::error_code error;
   const fs::file_status status = fs::symlink_status(name, error);
   if (fs::is_symlink(status) && !fs::exists(name, error))
@@ -320,6 +320,10 @@ void require_absent(const std::string& to) {
     throw UserError(ExitCode::usage, {to,
                                       "exists already; --to must be a new directory",
                                       {"choose another name, or remove it first"}});
+  if (fs::path(name).filename() == "..")
+    throw UserError(
+        ExitCode::usage,
+        {to, "ends with '..'; --to must be a new directory", {"give the name of the directory"}});
 }
 
 void check_compressed(const decoder::Model& model, const io::WeightFiles& files) {
