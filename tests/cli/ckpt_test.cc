@@ -60,6 +60,16 @@ TEST(CkptLs, ShowsTheTensorsOfTheMovingAverage) {
   EXPECT_THAT(result.out, HasSubstr("  ema.safetensors "));
 }
 
+TEST(CkptLs, LinksThatLeadNowhereAreSkipped) {
+  const TempDir folder;
+  folder.write("model/config.json", "{}");
+  fs::create_symlink("nowhere", folder / "model/dangling");
+  fs::create_symlink("loop", folder / "model/loop");
+  const Finished result = ckpt({"ls", folder / "model"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, StartsWith("published weights"));
+}
+
 TEST(CkptLs, AnIndexOfOptimizerStateMarksACheckpoint) {
   const TempDir folder;
   folder.write("step/config.json", "{}");

@@ -48,7 +48,8 @@ Listed describe(const std::string& path) {
   Listed out{.path = path};
   fs::file_time_type newest = fs::file_time_type::min();
   for (const fs::directory_entry& file : files_of(path)) {
-    if (!file.is_regular_file()) continue;
+    std::error_code ec;  // a link may lead nowhere, or to itself
+    if (!file.is_regular_file(ec)) continue;
     out.num_bytes += file.file_size();
     newest = std::max(newest, file.last_write_time());
   }
