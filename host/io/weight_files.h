@@ -77,6 +77,10 @@ class WeightFiles {
   // Returns the shard that should contain a tensor by the index but does not; empty for all other
   // tensors.
   std::string_view shard_without(std::string_view name) const;
+  // All such tensors, with their shards.
+  const std::map<std::string, std::string, std::less<>>& shards_without() const {
+    return shards_without_;
+  }
   // Returns the file that contains a tensor, or the path of the set if there is none.
   const std::string& path_of(std::string_view name) const;
   std::uint64_t file_bytes() const;

@@ -129,6 +129,38 @@ TEST(CkptVerify, NamesAMissingFile) {
   EXPECT_THAT(result.err, HasSubstr(copy + "/run.toml: cannot be read"));
 }
 
+TEST(CkptVerify, NamesATensorThatIsNotInItsShard) {
+  const TempDir folder;
+  fs::create_directory(folder / "m");
+  const std::vector<float> zero = {0};
+  for (const char* name : {"a", "b"})
+    io::write_safetensors(
+        folder / "m/" + name + ".safetensors", {{name, DType::f32, {1}}}, {},
+        [&](const io::TensorSpec&) { return std::as_bytes(std::span<const float>(zero)); });
+  folder.write("m/config.json", "{}");
+  const auto verify = [&](const char* shard_of_b, const char* more) {
+    folder.write("m/model.safetensors.index.json",
+                 fmt::format(R"({{"weight_map": {{"a": "a.safetensors", "b": "{}"{}}}}})",
+                             shard_of_b, more));
+    return ckpt({"verify", folder / "m"});
+  };
+  EXPECT_EQ(verify("b.safetensors", "").code, 0);
+  const Finished missing =
+      verify("b.safetensors", R"(, "c": "a.safetensors", "d": "b.safetensors")");
+  EXPECT_EQ(missing.code, 4);
+  EXPECT_EQ(missing.err, "error: " + folder / "m" +
+                             ": tensor 'c' is missing\n"
+                             "  the index assigns it to '" +
+                             folder / "m/a.safetensors" +
+                             "', which does not contain it: download that file again\n"
+                             "  and 1 more\n");
+  const Finished elsewhere = verify("a.safetensors", R"(, "c": "b.safetensors")");
+  EXPECT_EQ(elsewhere.code, 4);
+  EXPECT_THAT(elsewhere.err, HasSubstr("the index assigns it to '" + folder / "m/a.safetensors" +
+                                       "', but it is in '" + folder / "m/b.safetensors" +
+                                       "': download the index again\n"));
+}
+
 TEST(CkptVerify, SaysWhereThereIsNoCheckpoint) {
   const TempDir folder;
   folder.write("notes.txt", "nothing");

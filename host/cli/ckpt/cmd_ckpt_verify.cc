@@ -1,6 +1,7 @@
 // lamina ckpt verify: checks that checkpoints are complete and unchanged.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "cli/shell/checkpoints.h"
@@ -8,6 +9,7 @@
 #include "cli/shell/text.h"
 #include "cli/shell/units.h"
 #include "core/json_writer.h"
+#include "core/printable.h"
 #include "io/manifest.h"
 #include "io/weight_files.h"
 #include "model/place.h"
@@ -17,6 +19,31 @@ namespace lamina::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Checks that each shard contains the tensors that the index assigns to it.
+void check_shards(const io::WeightFiles& files) {
+  if (files.shards_without().empty()) return;
+  const auto& [tensor, shard] = *files.shards_without().begin();
+  const auto other =
+      std::ranges::find_if(files.files(), [&name = tensor](const io::SafetensorsFile& file) {
+        return std::ranges::find(file.tensors(), name, &io::StoredTensor::name) !=
+               file.tensors().end();
+      });
+  std::vector<std::string> notes;
+  if (other == files.files().end())
+    notes.push_back(
+        fmt::format("the index assigns it to '{}', which does not contain it: download that file "
+                    "again",
+                    printable(shard)));
+  else
+    notes.push_back(
+        fmt::format("the index assigns it to '{}', but it is in '{}': download the index again",
+                    printable(shard), printable(other->path())));
+  if (const std::size_t more = files.shards_without().size() - 1; more > 0)
+    notes.push_back(fmt::format("and {} more", more));
+  throw UserError(ExitCode::checkpoint,
+                  {files.path(), fmt::format("tensor '{}' is missing", printable(tensor)), notes});
+}
 
 // Throws at the first difference; returns a line about the checks.
 std::string verify_one(const std::string& path) {
@@ -29,8 +56,9 @@ std::string verify_one(const std::string& path) {
   if (!fs::exists(fs::path(path) / io::kManifestName)) {
     std::int64_t count = 0;
     for_each_tensor(path, [&](const std::string&, const io::StoredTensor&) { ++count; });
-    if (count == 0)  // throws a better message if there is none
-      io::WeightFiles files(path, model::is_adapter(path) ? publishers::kAdapterStem : "model");
+    const std::string_view stem = model::is_adapter(path) ? publishers::kAdapterStem : "model";
+    if (count == 0 || io::has_weight_set(path, stem))  // throws a better message if there is none
+      check_shards(io::WeightFiles(path, stem));
     return fmt::format("{}: {} tensors, well-formed; it has no checksums to compare with", path,
                        count);
   }
@@ -89,7 +117,7 @@ Command ckpt_verify_command() {
           .details =
               "For a run directory, every checkpoint. Names the first file and tensor that differ "
               "and exits with 4. Directories without checksums (published models) are checked for "
-              "their form.",
+              "their form and the tensors of their index.",
           .options = {json_option()},
           .positionals = {{.name = "DIR",
                            .doc = "A run directory, a checkpoint, a Hugging Face directory, an "
