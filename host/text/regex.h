@@ -12,7 +12,7 @@ namespace lamina::text {
 class Regex {
  public:
   // The semantics: tokenizer.json's, or tiktoken's, in which "{1,3}+" is possessive, "^" and "$"
-  // are the ends of the text and not of its lines, and \w, \d and \b are PCRE2's.
+  // are the ends of the text and not of its lines.
   enum class Dialect { oniguruma, fancy_regex };
 
   // `where` names the file and the key in errors (UserError, class checkpoint): a syntax error, or

@@ -21,12 +21,6 @@ constexpr std::size_t kMaxRewrittenBytes = 1 << 22;  // sets of characters are m
                                          {"please report which model needs it"}});
 }
 
-// An escape for a set: its text inside a class, and its negation.
-struct Set {
-  std::string inside;
-  bool negated;
-};
-
 // Deeper than in any pattern in use; bounds the stack of the parser.
 constexpr int kMaxClassDepth = 64;
 
@@ -66,6 +60,7 @@ class PatternRewriter {
 
   void step() {
     const char c = in_[at_];
+    follow_case();
     if (c == '\\') {
       if (const auto set = read_escape(/*in_class=*/false))
         out_ += fmt::format("[{}{}]", set->negated ? "^" : "", set->inside);
@@ -74,6 +69,24 @@ class PatternRewriter {
     } else if (dialect_ == Regex::Dialect::fancy_regex || !step_of_oniguruma()) {
       out_ += in_[at_++];
     }
+  }
+
+  // Follows the option i of groups: "(?i:" and "(?-i:" set it inside, "(?i)" up to the end of the
+  // group around it.
+  void follow_case() {
+    if (in_[at_] == ')' && ignores_case_.size() > 1) ignores_case_.pop_back();
+    if (in_[at_] != '(') return;
+    bool on = ignores_case_.back();
+    if (starts_with("(?")) {
+      const std::size_t end = std::min(in_.find_first_not_of("imsxU-", at_ + 2), in_.size());
+      const std::string_view options = in_.substr(at_ + 2, end - at_ - 2);
+      const bool isolated = in_.substr(end).starts_with(")");
+      if (const std::size_t i = options.find('i');
+          i != options.npos && (isolated || in_.substr(end).starts_with(":")))
+        on = i < options.find('-');
+      if (isolated) ignores_case_.back() = on;
+    }
+    ignores_case_.push_back(on);
   }
 
   // Translates syntax that PCRE2 reads differently. False for other syntax.
@@ -199,26 +212,52 @@ class PatternRewriter {
   }
 
   // A set, or nothing for an escape that is copied to the output.
-  std::optional<Set> read_escape(bool in_class) {
+  std::optional<CharacterSet> read_escape(bool in_class) {
     const std::string_view next = in_.substr(at_ + 1, 1);
     if (next == "s" || next == "S") {
       at_ += 2;
-      return Set{std::string(kSpaceSet), next == "S"};
+      return CharacterSet{std::string(kSpaceSet), next == "S"};
     }
     if (next == "p" || next == "P") {
-      if (auto set = read_property()) return set;
+      if (auto set = read_property(in_class)) return set;
     }
     if (next == "u") return read_code_point();
-    if (dialect_ == Regex::Dialect::fancy_regex && (next == "h" || next == "H"))
-      unsupported(where_, fmt::format("'\\{}'", next));
-    if (dialect_ == Regex::Dialect::oniguruma && !next.empty())
-      return escape_of_oniguruma(in_class);
+    if (next == "w" || next == "W") {
+      at_ += 2;
+      return CharacterSet{word(in_class), next == "W"};
+    }
+    if (next == "d" || next == "D") {
+      at_ += 2;
+      return CharacterSet{property_set("Nd", dialect_)->inside, next == "D"};
+    }
+    if (dialect_ == Regex::Dialect::fancy_regex) refuse_escape_of_fancy_regex(in_class);
+    if (!in_class && (next == "b" || next == "B")) {
+      const std::string one = fmt::format("[{}]", word(in_class));
+      out_ += next == "b" ? fmt::format("(?:(?<={0})(?!{0})|(?<!{0})(?={0}))", one)
+                          : fmt::format("(?:(?<={0})(?={0})|(?<!{0})(?!{0}))", one);
+      at_ += 2;
+      return std::nullopt;
+    }
+    if (dialect_ == Regex::Dialect::oniguruma && !next.empty()) return escape_of_oniguruma();
     copy_escape();
     return std::nullopt;
   }
 
+  // The set of \w.
+  std::string word(bool in_class) const {
+    if (dialect_ == Regex::Dialect::fancy_regex) return word_characters().append(kJoinControls);
+    return word_characters().append(in_class ? "" : kWordOutsideClass);
+  }
+
+  // \h is a hexadecimal digit for fancy-regex, and \<, \> and \b{start} are borders of words.
+  void refuse_escape_of_fancy_regex(bool in_class) const {
+    for (const std::string_view escape : {"\\h", "\\H", "\\<", "\\>", "\\b{", "\\B{"})
+      if (starts_with(escape) && !(in_class && (escape == "\\<" || escape == "\\>")))
+        unsupported(where_, fmt::format("'{}'", escape));
+  }
+
   // \p{name}, or \pN in Rust. Nothing for other text.
-  std::optional<Set> read_property() {
+  std::optional<CharacterSet> read_property(bool in_class) {
     bool negated = in_[at_ + 1] == 'P';
     std::string_view name = in_.substr(at_ + 2, 1);
     std::size_t end = at_ + 3;
@@ -236,12 +275,16 @@ class PatternRewriter {
     }
     auto set = property_set(name, dialect_);
     if (!set) unsupported(where_, fmt::format("the property '{}'", printable(name, 40)));
+    if (ignores_case_.back() && depends_on_case(name) &&
+        (in_class || dialect_ == Regex::Dialect::fancy_regex))
+      unsupported(where_, fmt::format("the property '{}' with the option i", printable(name, 40)));
     at_ = end;
-    return Set{std::move(*set), negated};
+    set->negated = set->negated != negated;
+    return set;
   }
 
   // \u3040, or \u{3040} in Rust.
-  std::optional<Set> read_code_point() {
+  std::optional<CharacterSet> read_code_point() {
     constexpr std::string_view kHexDigits = "0123456789abcdefABCDEF";
     std::string_view digits = in_.substr(at_ + 2, 4);
     std::size_t end = at_ + 6;
@@ -257,20 +300,11 @@ class PatternRewriter {
     return std::nullopt;
   }
 
-  std::optional<Set> escape_of_oniguruma(bool in_class) {
+  std::optional<CharacterSet> escape_of_oniguruma() {
     const char next = in_[at_ + 1];
-    const std::string word = word_characters();
-    if (next == 'w' || next == 'W') {
-      at_ += 2;
-      return Set{word + std::string(in_class ? "" : kWordOutsideClass), next == 'W'};
-    }
-    if (next == 'd' || next == 'D') {
-      at_ += 2;
-      return Set{*property_set("Nd", dialect_), next == 'D'};
-    }
     if (next == 'h' || next == 'H') {
       at_ += 2;
-      return Set{std::string(kHexDigitSet), next == 'H'};
+      return CharacterSet{std::string(kHexDigitSet), next == 'H'};
     }
     // \Q and \E are letters for Oniguruma, and so is \p without a brace.
     if (std::string_view("EKQX").find(next) != std::string_view::npos)
@@ -279,11 +313,6 @@ class PatternRewriter {
       unsupported(where_, fmt::format("'\\{}' without '{{'", next));
     if (next == 'v') {
       out_ += "\\x0B";
-      at_ += 2;
-    } else if (!in_class && (next == 'b' || next == 'B')) {
-      const std::string one = fmt::format("[{}{}]", word, kWordOutsideClass);
-      out_ += next == 'b' ? fmt::format("(?:(?<={0})(?!{0})|(?<!{0})(?={0}))", one)
-                          : fmt::format("(?:(?<={0})(?={0})|(?<!{0})(?!{0}))", one);
       at_ += 2;
     } else {
       copy_escape();
@@ -304,6 +333,7 @@ class PatternRewriter {
   Regex::Dialect dialect_;
   std::string out_;
   std::size_t at_ = 0;
+  std::vector<bool> ignores_case_{false};  // of the open groups
 };
 
 }  // namespace

@@ -114,7 +114,7 @@ std::string word_characters() {
   return out.append(kCircledLetters);
 }
 
-std::optional<std::string> property_set(std::string_view name, Regex::Dialect dialect) {
+std::optional<CharacterSet> property_set(std::string_view name, Regex::Dialect dialect) {
   if (const std::size_t sign = name.find_first_of("=:"); sign != name.npos) {
     if (dialect == Regex::Dialect::oniguruma) return std::nullopt;
     const std::string kind = comparable(name.substr(0, sign));
@@ -122,7 +122,7 @@ std::optional<std::string> property_set(std::string_view name, Regex::Dialect di
     if (kind == "scx" || kind == "scriptextensions") {
       const std::string property = fmt::format("scx:{}", name);
       if (!pcre2_has(property)) return std::nullopt;
-      return fmt::format("\\p{{{}}}", property);
+      return CharacterSet{fmt::format("\\p{{{}}}", property), false};
     }
     if (kind != "sc" && kind != "script" && kind != "gc" && kind != "generalcategory")
       return std::nullopt;
@@ -132,7 +132,22 @@ std::optional<std::string> property_set(std::string_view name, Regex::Dialect di
   if (other != std::end(kOtherNames)) name = other->usual;
   // "^" would be a negation.
   if (name.find_first_of("^=:") != name.npos || !pcre2_has(std::string(name))) return std::nullopt;
-  return set_of(name);
+  // PCRE2's unassigned characters without the ones that have a category now.
+  if (const std::string usual = comparable(name); usual == "c" || usual == "cn") {
+    std::string others = fmt::format("\\P{{{}}}", name);
+    for (const std::string_view category : {"L", "M", "N", "P", "S"}) others += additions(category);
+    if (usual == "cn") others += additions("Cf");
+    return CharacterSet{std::move(others), true};
+  }
+  return CharacterSet{set_of(name), false};
+}
+
+bool depends_on_case(std::string_view name) {
+  constexpr std::string_view kNames[] = {
+      "ll", "lower",           "lowercase", "lowercaseletter", "lt",
+      "lu", "titlecaseletter", "upper",     "uppercase",       "uppercaseletter"};
+  return std::ranges::find(kNames, comparable(name.substr(name.find_first_of("=:") + 1))) !=
+         std::end(kNames);
 }
 
 std::optional<std::string> bracket_set(std::string_view name) {

@@ -61,6 +61,7 @@ inline constexpr UnicodeAdditions kUnicodeAdditions[] = {
      "\\x{16100}-\\x{1611d}\\x{16d43}-\\x{16d6a}\\x{18cff}\\x{1b132}\\x{1b155}"
      "\\x{1e4d0}-\\x{1e4ea}\\x{1e5d0}-\\x{1e5ed}\\x{1e5f0}\\x{2b739}\\x{2ebf0}-\\x{2ee5d}"
      "\\x{31350}-\\x{323af}"},
+    {"Cf", "\\x{13439}-\\x{1343f}"},
     // Alphabetic characters that are no letters.
     {"Alphabetic",
      "\\x{363}-\\x{36f}\\x{897}\\x{c04}\\x{cf3}\\x{f82}-\\x{f83}\\x{1dd3}-\\x{1de6}\\x{10d69}"

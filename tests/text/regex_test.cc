@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <string>
 #include <vector>
 
@@ -79,6 +81,34 @@ TEST(Regex, WordsDigitsAndBoundariesAreOnigurumas) {
   EXPECT_EQ(matches(R"(\d{1,3}(?=(?:\d{3})*\b))", "1234567 89a"), (Matches{"1", "234", "567"}));
   EXPECT_EQ(matches(R"(\v)", "a\n\v\r"), (Matches{"\v"}));
   EXPECT_EQ(matches(R"([\v]+)", "a\n\v\r"), (Matches{"\v"}));
+}
+
+// The splits of tiktoken 0.14, whose expressions are Rust's.
+TEST(Regex, WordsDigitsAndBoundariesOfTiktokenAreRusts) {
+  const auto split = [](const char* pattern, const char* text) {
+    return matches(pattern, text, Regex::Dialect::fancy_regex);
+  };
+  EXPECT_EQ(split(R"(\w+|\W+)", "e\u0301x_\u200d\u24b6 a\u00b2"),
+            (Matches{"e\u0301x_\u200d\u24b6", " ", "a", "\u00b2"}));
+  EXPECT_EQ(split(R"(\d+|\D+)", ".\U00010d40\u0663\u00b2"),
+            (Matches{".", "\U00010d40\u0663", "\u00b2"}));
+  EXPECT_EQ(split(R"([^\w\s]+)", "-\u00b2 a\u0301"), Matches{"-\u00b2"});
+  EXPECT_EQ(split(R"([\w--\d]+)", "K\U00016d401"), Matches{"K\U00016d40"});
+  EXPECT_EQ(split(R"([\W\d]+)", "\t\u00b21a"), Matches{"\t\u00b21"});
+  EXPECT_EQ(split(R"(\bx)", "x ax \u0301x x"), (Matches{"x", "x"}));
+  EXPECT_EQ(split(R"(\Bx)", "x ax \u0301x x"), (Matches{"x", "x"}));
+}
+
+// U+16D40 is a letter and U+1343A a format character since Unicode 15 and 16; U+0378 is unassigned.
+TEST(Regex, UnassignedCharactersAreUnicode16s) {
+  const std::string text = "1\U00016d40\U0001343a\u0378\u200d";
+  for (const Regex::Dialect dialect : {Regex::Dialect::oniguruma, Regex::Dialect::fancy_regex}) {
+    EXPECT_EQ(matches(R"(\p{Cn}+)", text, dialect), Matches{"\u0378"});
+    EXPECT_EQ(matches(R"(\p{C}+)", text, dialect), Matches{"\U0001343a\u0378\u200d"});
+    EXPECT_EQ(matches(R"(\p{Cf}+)", text, dialect), (Matches{"\U0001343a", "\u200d"}));
+    EXPECT_EQ(matches(R"([\P{Other}\p{Unassigned}]+)", text, dialect),
+              (Matches{"1\U00016d40", "\u0378"}));
+  }
 }
 
 // PCRE2 reads a script without "sc:" as Script_Extensions, which have U+30FC and U+0640; the script
@@ -164,6 +194,7 @@ TEST(Regex, RefusesWhatOnigurumaReadsDifferently) {
                                       {R"(\u30)", R"('\u' without hexadecimal digits)"},
                                       {"(?is:.+)", "the option 's' of a group"},
                                       {"a{2}?", "'?' after '{N}'"},
+                                      {"(?i:[\\p{Lu}])", "the property 'Lu' with the option i"},
                                       {"a{1,2}+", "'}+'"}})
     EXPECT_THAT(error(pattern), ::testing::HasSubstr(std::string("test: ") + what +
                                                      " in a pattern is not supported"))
@@ -186,7 +217,14 @@ TEST(Regex, RefusesClassesThatItCannotRead) {
   };
   EXPECT_THAT(error("[a~~b]"), ::testing::HasSubstr("'~~' inside a class in a pattern"));
   EXPECT_THAT(error("[[:alpha:]]"), ::testing::HasSubstr("a class '[:alpha:]' in a pattern"));
-  EXPECT_THAT(error(R"(\h)"), ::testing::HasSubstr(R"('\h' in a pattern)"));
+  for (const char* escape : {R"(\h)", R"(\<)", R"(\>)"})
+    EXPECT_THAT(error(escape), ::testing::HasSubstr(fmt::format("'{}' in a pattern", escape)));
+  EXPECT_THAT(error(R"(\b{start}a)"), ::testing::HasSubstr(R"('\b{' in a pattern)"));
+  for (const char* pattern : {R"((?i)\p{Lu})", R"((?i:a[\p{Lu}]))", R"((?i:(?-i)a)b(?i)\P{gc=Lu})"})
+    EXPECT_THAT(error(pattern), ::testing::HasSubstr("Lu' with the option i in a pattern"));
+  for (const char* pattern :
+       {R"((?i:'s)|\p{Lu})", R"(((?i)a)\p{Lu})", R"((?i)(?-i:\p{Lu})\pL[\<])"})
+    EXPECT_EQ(error(pattern), "accepted") << pattern;
   EXPECT_THAT(error(R"(\u{3040)"), ::testing::HasSubstr(R"('\u' without hexadecimal digits)"));
   EXPECT_THAT(error(R"(\p{gc=Nobody})"), ::testing::HasSubstr("the property 'gc=Nobody'"));
   EXPECT_THAT(error("[a&&]"), ::testing::HasSubstr("an operator without a set on both sides"));
