@@ -252,6 +252,16 @@ TEST(SentencePiece, RefusesPiecesThatCannotBe) {
   EXPECT_THAT(error_of(words.bytes()), ::testing::HasSubstr("a model of words or characters"));
 }
 
+TEST(SentencePiece, AFileOfTiktokenIsNamed) {
+  for (const char* file : {"IQ== 0\nIg== 1\n", "IQ== 0\r\n"})
+    EXPECT_EQ(error_of(file),
+              "tokenizer.model: has tiktoken's ranks, lines like \"IQ== 0\"; expected a "
+              "SentencePiece model\n"
+              "  use the tokenizer.json that was published with the model, or rename the file to "
+              "ranks.tiktoken and write a tiktoken.json with its pattern (\"pat_str\")");
+  EXPECT_THAT(error_of("IQ== x\n"), ::testing::HasSubstr("is not a SentencePiece model"));
+}
+
 TEST(SentencePiece, ADamagedFileIsNamedWithThePlace) {
   EXPECT_EQ(error_of("\x0a\x7f"),
             "tokenizer.model: is not a SentencePiece model: byte 0 has a field of 127 bytes; 0 "

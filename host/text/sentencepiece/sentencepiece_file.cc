@@ -10,6 +10,7 @@
 #include "core/read_file.h"
 #include "core/utf8.h"
 #include "text/model.h"
+#include "text/tiktoken/base64.h"
 #include "text/vocabulary.h"
 
 namespace lamina::text {
@@ -191,6 +192,15 @@ bool changes_text(Fields denormalizer) {
   return false;
 }
 
+// True for a file of tiktoken: Llama 3's ranks are published as tokenizer.model, too.
+bool begins_with_a_rank(std::string_view file) {
+  const std::string_view line = file.substr(0, file.find('\n'));
+  const std::size_t space = line.find(' ');
+  return space != line.npos && space > 0 && space + 1 < line.size() &&
+         base64_decode(line.substr(0, space)) &&
+         line.find_first_not_of("0123456789\r", space + 1) == line.npos;
+}
+
 [[noreturn]] void refuse(const std::string& path, std::string what) {
   throw UserError(ExitCode::checkpoint,
                   {path, std::move(what), {"use the file that was published with the model"}});
@@ -272,7 +282,15 @@ SentencePieceFile make_sentencepiece_file(const std::vector<SentencePieceFile::P
 }
 
 SentencePieceFile read_sentencepiece(const std::string& path) {
-  return parse_sentencepiece(read_file(path, ExitCode::checkpoint, kMaxFileBytes), path);
+  std::string bytes = read_file(path, ExitCode::checkpoint, kMaxFileBytes);
+  if (begins_with_a_rank(bytes))
+    throw UserError(
+        ExitCode::checkpoint,
+        {path,
+         "has tiktoken's ranks, lines like \"IQ== 0\"; expected a SentencePiece model",
+         {"use the tokenizer.json that was published with the model, or rename the file "
+          "to ranks.tiktoken and write a tiktoken.json with its pattern (\"pat_str\")"}});
+  return parse_sentencepiece(std::move(bytes), path);
 }
 
 }  // namespace lamina::text
