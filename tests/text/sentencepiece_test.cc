@@ -110,6 +110,30 @@ TEST(SentencePiece, UnusedPiecesComeApartAgain) {
   EXPECT_EQ(load(pieces)->encode("ab"), (Ids{3, 6}));
 }
 
+// As in SentencePiece 0.2.3, here and in the next test.
+TEST(SentencePiece, UnusedAndControlPiecesOfOneCharacterAreUnknown) {
+  const auto tokenizer = load(small().with({{"c", -8, 5}, {"d", 0, 3}}));
+  EXPECT_EQ(tokenizer->encode("c"), (Ids{3, 0}));
+  EXPECT_EQ(tokenizer->encode("d"), (Ids{3, 0}));
+  EXPECT_EQ(tokenizer->encode("acdb"), (Ids{7, 0, 5}));
+  EXPECT_EQ(tokenizer->encode("d", {.parse_special = true}), Ids{10});
+}
+
+TEST(SentencePiece, WithBytesNoPieceNeedsToBeUnknown) {
+  for (unsigned model : {1U, 2U}) {
+    SmallSentencePiece bytes = small();
+    bytes.pieces.erase(bytes.pieces.begin());  // the ids of small() minus 1
+    bytes.model = model;
+    bytes.byte_fallback = true;
+    for (unsigned b = 0; b < 256; ++b) {
+      char name[8];
+      std::snprintf(name, sizeof name, "<0x%02X>", b);
+      bytes.pieces.push_back({name, 0, 6});
+    }
+    EXPECT_EQ(load(bytes)->encode("ab\xc3\xa9"), (Ids{7, 8 + 0xc3, 8 + 0xa9})) << model;
+  }
+}
+
 TEST(SentencePiece, WhitespaceMayBeASuffix) {
   SmallSentencePiece pieces = small().with({{"b" + kSpace, -1}});
   pieces.suffix = true;

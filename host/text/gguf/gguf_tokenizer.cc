@@ -217,7 +217,8 @@ std::unique_ptr<Tokenizer> make_sentencepiece(const io::GgufFile& file,
     file.fail(kScores, fmt::format("has {} elements for {} tokens", scores.size(),
                                    vocabulary.tokens.size()));
   const std::int64_t unknown = unknown_piece(file, vocabulary);
-  if (unknown < 0)
+  if (unknown < 0 &&
+      std::ranges::find(vocabulary.types, static_cast<int>(Type::byte)) == vocabulary.types.end())
     file.fail(kTypes, "has no token of the type unknown (2), and the file names none",
               "'tokenizer.ggml.unknown_token_id' names the token of unknown text");
   SentencePieceFile out = make_sentencepiece_file(

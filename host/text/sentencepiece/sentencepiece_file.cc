@@ -224,8 +224,10 @@ void check_pieces(const File& file, const RefusePiece& refuse) {
     if (!file.byte_fallback) refuse_piece("has the type byte, but byte_fallback is off");
     bytes.insert(*byte);
   }
-  if (unknown != 1)
-    refuse({}, fmt::format("has {} pieces of the type unknown; it must have one", unknown));
+  if (unknown > 1 || (unknown == 0 && !file.byte_fallback))
+    refuse({}, fmt::format("has {} pieces of the type unknown; it must have one, or none with "
+                           "byte_fallback",
+                           unknown));
   if (file.byte_fallback && bytes.size() != 256)
     refuse({}, fmt::format("has pieces for {} bytes; with byte_fallback it must have all 256",
                            bytes.size()));

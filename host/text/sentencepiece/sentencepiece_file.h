@@ -45,8 +45,9 @@ struct SentencePieceFile {
 };
 
 // Errors (class checkpoint): an invalid file, with the position; pieces that are empty, duplicate
-// or not UTF-8; a score that is not a number; no unknown piece, or several; byte pieces that are
-// missing or not enabled; models other than BPE and Unigram; a file of tiktoken (read only).
+// or not UTF-8; a score that is not a number; no unknown piece (without byte pieces), or several;
+// byte pieces that are missing or not enabled; models other than BPE and Unigram; a file of
+// tiktoken (read only).
 SentencePieceFile read_sentencepiece(const std::string& path);
 SentencePieceFile parse_sentencepiece(std::string bytes, const std::string& path);
 

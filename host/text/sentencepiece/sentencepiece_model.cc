@@ -93,7 +93,7 @@ class Pieces : public WordModel {
   Vocabulary vocabulary_;
   Ids texts_, names_;
   std::vector<Type> types_;
-  TokenId unknown_ = 0;
+  TokenId unknown_ = -1;  // only with byte fallback
   TokenId bytes_[256] = {};
   bool byte_fallback_;
 };
@@ -166,10 +166,11 @@ class BpePieces final : public Pieces {
       const Span span = open.back();
       open.pop_back();
       const std::string_view text = word.substr(span.begin, span.end - span.begin);
-      const TokenId id = find(text).value_or(unknown_);
-      const auto made = type(id) == Type::unused ? left_bytes.find(text) : left_bytes.end();
-      if (made == left_bytes.end()) {
-        add(word, id, span, after_unknown, out);
+      const std::optional<TokenId> id = find_text(text);
+      const bool unused = id && type(*id) == Type::unused;
+      const auto made = unused ? left_bytes.find(text) : left_bytes.end();
+      if (made == left_bytes.end()) {  // an unused piece of one character is unknown
+        add(word, id && !unused ? *id : unknown_, span, after_unknown, out);
       } else {
         open.push_back({span.begin + made->second, span.end});
         open.push_back({span.begin, span.begin + made->second});
