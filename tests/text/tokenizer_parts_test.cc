@@ -322,6 +322,26 @@ TEST(TokenizerParts, WithoutADecoderTokensHaveASpaceBetween) {
   EXPECT_EQ(tokenizer->decode(tokenizer->encode("ab  cd")), "ab cd");
 }
 
+// As in transformers, which ignores the key for BPE.
+TEST(TokenizerParts, TheConfigCleansUpSpaces) {
+  const auto with = [](const Parts& parts, const char* config) {
+    return testing::load({{"tokenizer.json", parts.json()}, {"tokenizer_config.json", config}});
+  };
+  const char* on = R"({"clean_up_tokenization_spaces":true})";
+  const Parts parts = words({"do", "n't", ".", "'", "s"});
+  const auto tokenizer = with(parts, on);
+  EXPECT_EQ(tokenizer->decode(Ids{1, 2, 3}), "don't.");
+  EXPECT_EQ(tokenizer->decode(Ids{1, 4, 5, 4}), "do's '");
+  const auto stream = tokenizer->stream();
+  std::string text;
+  for (TokenId id : {1, 2, 1, 3, 3}) text += stream->push(id);
+  EXPECT_EQ(text + stream->finish(), "don't do..");
+  EXPECT_EQ(tokenizer->token_bytes(3), " .");
+  EXPECT_EQ(load(parts)->decode(Ids{1, 2, 3}), "do n't .");
+  const Parts bpe = {.model = R"({"type":"BPE","vocab":{"a":0,".":1},"merges":[]})"};
+  EXPECT_EQ(with(bpe, on)->decode(Ids{0, 1}), "a .");
+}
+
 TEST(TokenizerParts, StripTakesCharactersFromBothEndsOfAToken) {
   Parts parts = words({"--ab--", "-"});
   parts.decoder = R"({"type":"Strip","content":"-","start":1,"stop":1})";

@@ -7,6 +7,7 @@
 #include "core/utf8.h"
 #include "text/characters.h"
 #include "text/hf/byte_level.h"
+#include "text/hf/space_clean_up.h"
 #include "text/word_cache.h"
 
 namespace lamina::text {
@@ -195,18 +196,28 @@ std::string Pipeline::text_of(TokenId id) const {
 class Pipeline::Stream final : public TextStream {
  public:
   Stream(const Pipeline& parts, bool skip_special, DecoderChain::Mode mode)
-      : parts_(parts), skip_special_(skip_special), chain_(parts.decoder_, mode) {}
+      : parts_(parts), skip_special_(skip_special), chain_(parts.decoder_, mode) {
+    if (parts.cleans_up_spaces_) clean_up_.emplace();
+  }
   std::string push(TokenId id) override {
     if (skip_special_ && parts_.is_special(id)) return "";
     const std::string text = parts_.text_of(id);
-    return text.empty() ? "" : chain_.push(text);
+    return text.empty() ? "" : clean(chain_.push(text));
   }
-  std::string finish() override { return chain_.finish(); }
+  std::string finish() override {
+    const std::string last = clean(chain_.finish());
+    return clean_up_ ? last + clean_up_->finish() : last;
+  }
 
  private:
+  std::string clean(std::string text) {
+    return clean_up_ ? clean_up_->push(std::move(text)) : text;
+  }
+
   const Pipeline& parts_;
   bool skip_special_;
   DecoderChain::Stream chain_;
+  std::optional<SpaceCleanUp> clean_up_;
 };
 
 std::unique_ptr<TextStream> Pipeline::stream(bool skip_special) const {

@@ -43,6 +43,8 @@ class Pipeline final : public Tokenizer {
   // Another id of a token that was already added: decodes like it and is never found in a text.
   void add_other_id(TokenId id, const std::string& content, bool special);
   void set_template(PostTemplate around) { template_ = std::move(around); }
+  // For vocabularies that are not byte-level.
+  void set_cleans_up_spaces(bool on) { cleans_up_spaces_ = on; }
   void set_names(const TokenNames& names);
   void set_ids(std::optional<TokenId> bos, std::optional<TokenId> eos, std::optional<TokenId> pad);
 
@@ -84,6 +86,7 @@ class Pipeline final : public Tokenizer {
   bool words_are_bytes_;
   DecoderChain decoder_;
   bool reads_special_tokens_;
+  bool cleans_up_spaces_ = false;
   PostTemplate template_;
   AddedTokenMatcher raw_;         // searched in the unchanged text
   AddedTokenMatcher normalized_;  // searched in the normalized text

@@ -7,6 +7,7 @@
 #include "text/bpe.h"
 #include "text/hf/byte_level.h"
 #include "text/hf/pipeline.h"
+#include "text/hf/tokenizer_files.h"
 #include "text/hf/word_level.h"
 #include "text/sentencepiece/unigram.h"
 
@@ -113,6 +114,9 @@ std::unique_ptr<Tokenizer> load_tokenizer_json(const std::string& directory) {
     for (JsonValue token : added.elements()) add_token(token, *out);
   out->set_template(read_post_processor(root.find("post_processor"), out->vocab_size()));
   out->set_names(read_token_names(directory));
+  if (kind_of(root.at("model")) != ModelKind::bpe)
+    out->set_cleans_up_spaces(
+        read_tokenizer_flag(directory, "clean_up_tokenization_spaces").value_or(false));
   return out;
 }
 
