@@ -151,6 +151,41 @@ TEST(Jinja, IntegersOfJsonHave127Bits) {
                     "170141183460469231731687303715884105728");
 }
 
+TEST(Jinja, FormatsAreAsInPython) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"'{:<05}|{:^05}|{:>05}|{:05}|{:x<05}'.format(7, 7, 7, -7, 7)",
+       "70000|00700|00007|-0007|7xxxx"},
+      {"'{:<05}|{:^05}|{:>05}|{:05}'.format('a', 'a', 'a', 'a')", "a0000|00a00|0000a|a0000"},
+      {"'{!a}|{!r}|{!a}'.format('\u00e9', '\u00e9', ['\u20ac'])", "'\\xe9'|'\u00e9'|['\\u20ac']"},
+      {"'%a|%5a|%.3a' % ('\u00e9\U0001f600', 'x', 'abc')", "'\\xe9\\U0001f600'|  'x'|'ab"},
+      {"'%#.0f|%#g|%#.3g|%#x|%#.0e' % (2.5, 1.0, 2, 255, 3.0)", "2.|1.00000|2.00|0xff|3.e+00"},
+      {"'{:#.0f}|{:#g}|{:#.7g}|{:#G}|{:#n}|{:#}|{:#.3}|{:#.0%}'"
+       ".format(2.5, 0.0, 1234567.0, 1e10, 1.5, 2.0, 2.0, 0.5)",
+       "2.|0.00000|1234567.|1.00000E+10|1.50000|2.0|2.00|50.%"},
+      {"'{:.3}|{:.2}|{:.0e}|{:F}|{:n}|{:n}|{:_x}'"
+       ".format(123.0, 1.0, 3.0, 'inf' | float, 1234567, 1234.5, 1234567)",
+       "1.23e+02|1.0|3e+00|INF|1234567|1234.5|12_d687"},
+      {"'{:5c}|{:<5c}|{:^5c}|{:05c}|{:c}'.format(65, 65, 65, 65, 8364)",
+       "    A|A    |  A  |0000A|\u20ac"},
+      {"'{:{}} {}'.format('a', 3, 'b')", "a   b"},
+  };
+  for (const auto& [source, text] : cases)
+    EXPECT_EQ(render(std::string("{{ ") + source + " }}"), text) << source;
+  const std::pair<const char*, const char*> refused[] = {
+      {"'{} {0}'.format(1)", "cannot switch from manual field specification to automatic"},
+      {"'{0} {}'.format(1)", "cannot switch from manual field specification to automatic"},
+      {"'{:#s}'.format('a')", "Alternate form (#) not allowed in string format specifier"},
+      {"'{:.2c}'.format(65)", "Precision not allowed in integer format specifier"},
+      {"'{:^+c}'.format(65)", "Sign not allowed with integer format specifier 'c'"},
+      {"'{:#c}'.format(65)", "Alternate form (#) not allowed with integer format specifier 'c'"},
+      {"'{:,c}'.format(65)", "Cannot specify ',' with 'c'"},
+      {"'{:,x}'.format(5)", "Cannot specify ',' with 'x'"},
+      {"'{:c}'.format(1114112)", "%c arg not in range(0x110000)"},
+  };
+  for (const auto& [source, says] : refused)
+    EXPECT_ERROR_SAYS(render(std::string("{{ ") + source + " }}"), ExitCode::usage, says);
+}
+
 TEST(Jinja, WordWrapBreaksAtHyphensUnlessToldOtherwise) {
   EXPECT_EQ(render("{{ 'a well-known thing' | wordwrap(8) }}"), "a well-\nknown\nthing");
   EXPECT_EQ(render("{{ 'a well-known thing' | wordwrap(8, break_on_hyphens=false) }}"),

@@ -56,7 +56,9 @@ class Formatter {
       const Char conversion = text.size() > 1 ? code_of(text[1]) : 0;
       if (conversion != 'r' && conversion != 's' && conversion != 'a')
         fail("a format has the conversions !r, !s and !a only");
-      value = TemplateValue::string(conversion == 's' ? str(value) : repr(value));
+      value = TemplateValue::string(conversion == 's'   ? str(value)
+                                    : conversion == 'r' ? repr(value)
+                                                        : ascii(value));
       text.remove_prefix(2);
     }
     if (text.empty()) return str(value);
@@ -64,8 +66,15 @@ class Formatter {
     return format_spec(value, run(text.substr(1), depth + 1));
   }
 
+  static bool is_number(std::string_view text) {
+    return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  }
+
   // "0", "name", "0.attribute", "name[key]"
   TemplateValue look_up(TextView name) {
+    if (name.empty() ? has_numbers_ : next_ > 0 && is_number(to_utf8(name)))
+      fail("cannot switch from manual field specification to automatic field numbering");
+    has_numbers_ |= !name.empty() && is_number(to_utf8(name));
     std::size_t end = 0;
     while (end < name.size() && code_of(name[end]) != '.' && code_of(name[end]) != '[') ++end;
     TemplateValue value = first(to_utf8(name.substr(0, end)));
@@ -77,8 +86,7 @@ class Formatter {
                                         : code_of(name[stop]) != ']'))
         ++stop;
       const std::string part = to_utf8(name.substr(1, stop - 1));
-      const bool number = !part.empty() && std::all_of(part.begin(), part.end(),
-                                                       [](char c) { return c >= '0' && c <= '9'; });
+      const bool number = !part.empty() && is_number(part);
       if (part.empty() || part.size() > 18) fail("Empty attribute in format string");
       value = dot      ? interpreter_.attribute(value, part)
               : number ? interpreter_.item(value, TemplateValue::integer(std::stoll(part)))
@@ -89,9 +97,7 @@ class Formatter {
   }
 
   TemplateValue first(const std::string& name) {
-    const bool number =
-        std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
-    if (!number) {
+    if (!is_number(name)) {
       for (const auto& [known, value] : arguments_.named)
         if (known == name) return value;
       fail("the format names '{}', which is not given", name);
@@ -106,6 +112,7 @@ class Formatter {
   Interpreter& interpreter_;
   const CallArguments& arguments_;
   std::size_t next_ = 0;
+  bool has_numbers_ = false;  // a field is a number
 };
 
 }  // namespace

@@ -106,7 +106,7 @@ class Formatter {
     if (type == '%') return U"%";
     if (!value) value = &take();
     if (type == 's' || type == 'r' || type == 'a') {
-      Text text = type == 's' ? str(*value) : repr(*value);
+      Text text = type == 's' ? str(*value) : type == 'r' ? repr(*value) : ascii(*value);
       if (precision) text = text.substr(0, static_cast<std::size_t>(*precision));
       return pad(text, width, left ? -1 : 1, ' ');
     }

@@ -37,10 +37,12 @@ Spec read_spec(TextView text) {
     const Char c = i < text.size() ? code_of(text[i]) : 0;
     return c < 0x80 ? static_cast<char>(c) : '\x7f';
   };
+  bool has_fill = false;
   const auto is_align = [](char c) { return c == '<' || c == '>' || c == '^' || c == '='; };
   if (text.size() > 1 && is_align(peek(1))) {
     spec.fill = code_of(text[0]);
     spec.align = peek(1);
+    has_fill = true;
     at = 2;
   } else if (is_align(peek(0))) {
     spec.align = peek(at++);
@@ -53,10 +55,8 @@ Spec read_spec(TextView text) {
   if (peek(at) == '#') spec.alternate = ++at;
   if (peek(at) == '0') {
     ++at;
-    if (!spec.align) {
-      spec.fill = '0';
-      spec.align = '=';
-    }
+    if (!has_fill) spec.fill = '0';
+    if (!spec.align) spec.align = '=';
   }
   spec.width = read_number(text, at);
   if (peek(at) == ',' || peek(at) == '_') spec.grouping = peek(at++);
@@ -99,22 +99,31 @@ std::string format_whole(Integer magnitude, const Spec& spec) {
   return digits;
 }
 
+// Returns the text of printf(), eg of "%#.3g".
+std::string print_real(double magnitude, bool alternate, int precision, char type) {
+  const std::string format = fmt::format("%{}.*{}", alternate ? "#" : "", type);
+  const int size = std::snprintf(nullptr, 0, format.c_str(), precision, magnitude);
+  std::string out(static_cast<std::size_t>(size), '\0');
+  std::snprintf(out.data(), out.size() + 1, format.c_str(), precision, magnitude);
+  return out;
+}
+
 // Like "g", but a whole number keeps ".0", which counts as a digit.
-std::string format_short(double magnitude, int digits) {
-  std::string exponential = fmt::format("{:.{}e}", magnitude, digits - 1);
+std::string format_short(double magnitude, bool alternate, int digits) {
+  std::string exponential = print_real(magnitude, alternate, digits - 1, 'e');
   const std::size_t e = exponential.find('e');
   if (e == exponential.npos) return exponential;
   const int exponent = std::stoi(exponential.substr(e + 1));
-  if (exponent >= -4 && exponent < digits - 1) return fmt::format("{:.{}g}", magnitude, digits);
+  if (exponent >= -4 && exponent < digits - 1) return print_real(magnitude, alternate, digits, 'g');
   std::size_t end = e;
-  if (exponential.find('.') < e)
+  if (exponential.find('.') < e && !alternate)
     while (exponential[end - 1] == '0' || exponential[end - 1] == '.')
       if (exponential[--end] == '.') break;
   return exponential.erase(end, e - end);
 }
 
 std::string format_magnitude(double magnitude, const Spec& spec) {
-  const char type = spec.type == '%' ? 'f' : spec.type;
+  const char type = spec.type == '%' ? 'f' : spec.type == 'n' ? 'g' : spec.type;
   if (spec.type == '%') magnitude *= 100;
   const int precision = spec.precision.value_or(6);
   Budget::step(static_cast<std::uint64_t>(precision) / 16);
@@ -122,17 +131,9 @@ std::string format_magnitude(double magnitude, const Spec& spec) {
   if (!type && !spec.precision)
     out = format_real(magnitude);
   else if (!type)
-    out = format_short(magnitude, std::max(precision, 1));
-  else if (type == 'f' || type == 'F')
-    out = fmt::format("{:.{}f}", magnitude, precision);
-  else if (type == 'e')
-    out = fmt::format("{:.{}e}", magnitude, precision);
-  else if (type == 'E')
-    out = fmt::format("{:.{}E}", magnitude, precision);
-  else if (type == 'G')
-    out = fmt::format("{:.{}G}", magnitude, std::max(precision, 1));
+    out = format_short(magnitude, spec.alternate, std::max(precision, 1));
   else
-    out = fmt::format("{:.{}g}", magnitude, std::max(precision, 1));
+    out = print_real(magnitude, spec.alternate, precision, type);
   if (!type && out.find_first_of(".en") == out.npos) out += ".0";
   if (spec.grouping) {
     const std::size_t end = std::min(out.find_first_of(".eE"), out.size());
@@ -141,14 +142,39 @@ std::string format_magnitude(double magnitude, const Spec& spec) {
   return spec.type == '%' ? out + "%" : out;
 }
 
+// `otherwise`: the side that is padded if the format names none, as in pad().
+Text padded(const Text& text, const Spec& spec, int otherwise) {
+  const int side = spec.align == '<'   ? -1
+                   : spec.align == '>' ? 1
+                   : spec.align == '^' ? 0
+                                       : otherwise;
+  if (side != 0) return pad(text, spec.width, side, spec.fill);
+  const std::int64_t left = std::max<std::int64_t>(spec.width - std::int64_t(text.size()), 0) / 2;
+  return pad(pad(text, std::int64_t(text.size()) + left, 1, spec.fill), spec.width, -1, spec.fill);
+}
+
+Text format_character(Integer code, const Spec& spec) {
+  if (spec.precision) fail("Precision not allowed in integer format specifier");
+  if (spec.has_sign) fail("Sign not allowed with integer format specifier 'c'");
+  if (spec.alternate) fail("Alternate form (#) not allowed with integer format specifier 'c'");
+  if (code < 0 || code > 0x10ffff) fail("%c arg not in range(0x110000)");
+  const auto character = static_cast<Char>(code);
+  return padded(Text(1, character >= 0xd800 && character < 0xe000 ? Char{0xfffd} : character), spec,
+                1);
+}
+
 Text format_number(const TemplateValue& value, const Spec& spec) {
-  constexpr std::string_view kReal = "eEfFgG%n";
-  const bool real = value.is(Kind::real) || (spec.type && kReal.find(spec.type) != kReal.npos);
-  constexpr std::string_view kWhole = "dxXobn";
+  constexpr std::string_view kReal = "eEfFgG%n", kWhole = "dxXobcn";
+  const bool has_real_type = spec.type && kReal.find(spec.type) != kReal.npos;
+  const bool real = value.is(Kind::real) || (has_real_type && spec.type != 'n');
   if (!real && spec.type && kWhole.find(spec.type) == kWhole.npos)
     fail("Unknown format code '{}' for object of type '{}'", spec.type, type_name(value));
-  if (value.is(Kind::real) && spec.type && kReal.find(spec.type) == kReal.npos)
+  if (value.is(Kind::real) && spec.type && !has_real_type)
     fail("Unknown format code '{}' for object of type 'float'", spec.type);
+  const std::string_view ungrouped = spec.grouping == ',' ? "xXobcn" : "cn";
+  if (spec.grouping && spec.type && ungrouped.find(spec.type) != ungrouped.npos)
+    fail("Cannot specify '{}' with '{}'", spec.grouping, spec.type);
+  if (spec.type == 'c') return format_character(value.whole(), spec);
   const bool is_negative = real ? std::signbit(value.real()) : value.whole() < 0;
   const std::string digits = real
                                  ? format_magnitude(std::fabs(value.real()), spec)
@@ -157,11 +183,7 @@ Text format_number(const TemplateValue& value, const Spec& spec) {
   if (spec.align == '=')
     return to_text(sign) +
            pad(to_text(digits), spec.width - static_cast<std::int64_t>(sign.size()), 1, spec.fill);
-  const int side = spec.align == '<' ? -1 : spec.align == '^' ? 0 : 1;
-  Text out = to_text(sign + digits);
-  if (side != 0) return pad(out, spec.width, side, spec.fill);
-  const std::int64_t left = std::max<std::int64_t>(spec.width - std::int64_t(out.size()), 0) / 2;
-  return pad(pad(out, std::int64_t(out.size()) + left, 1, spec.fill), spec.width, -1, spec.fill);
+  return padded(to_text(sign + digits), spec, 1);
 }
 
 }  // namespace
@@ -169,11 +191,7 @@ Text format_number(const TemplateValue& value, const Spec& spec) {
 Text format_spec(const TemplateValue& value, TextView text) {
   if (text.empty()) return str(value);
   const Spec spec = read_spec(text);
-  if (value.is_number() && spec.type != 's') {
-    if (spec.type == 'c' && value.is_whole() && value.whole() >= 0 && value.whole() < 0xd800)
-      return Text(1, static_cast<Char>(value.whole()));
-    return format_number(value, spec);
-  }
+  if (value.is_number() && spec.type != 's') return format_number(value, spec);
   if (!value.is(Kind::string))
     fail("unsupported format string passed to {}.__format__", type_name(value));
   if (spec.type && spec.type != 's')
@@ -181,12 +199,11 @@ Text format_spec(const TemplateValue& value, TextView text) {
   if (spec.align == '=' && spec.explicit_align)
     fail("'=' alignment not allowed in string format specifier");
   if (spec.has_sign) fail("Sign not allowed in string format specifier");
+  if (spec.alternate) fail("Alternate form (#) not allowed in string format specifier");
   if (spec.grouping) fail("Cannot specify '{}' with 's'", spec.grouping);
   Text out = value.text();
   if (spec.precision) out = out.substr(0, static_cast<std::size_t>(*spec.precision));
-  if (spec.align != '^') return pad(out, spec.width, spec.align == '>' ? 1 : -1, spec.fill);
-  const std::int64_t left = std::max<std::int64_t>(spec.width - std::int64_t(out.size()), 0) / 2;
-  return pad(pad(out, std::int64_t(out.size()) + left, 1, spec.fill), spec.width, -1, spec.fill);
+  return padded(out, spec, -1);
 }
 
 }  // namespace lamina::jinja

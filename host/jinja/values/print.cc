@@ -12,6 +12,12 @@ namespace {
 // A namespace may contain itself, so depths of objects do not bound it.
 constexpr unsigned kMaxPrintedDepth = 400;
 
+std::string escape_of(Char code) {
+  const auto number = static_cast<unsigned>(code);
+  if (code < 0x100) return fmt::format("\\x{:02x}", number);
+  return code < 0x10000 ? fmt::format("\\u{:04x}", number) : fmt::format("\\U{:08x}", number);
+}
+
 Text quote(TextView text) {
   const bool apostrophe = contains(text, '\''), double_quote = contains(text, '"');
   const Char quote = apostrophe && !double_quote ? '"' : '\'';
@@ -30,12 +36,8 @@ Text quote(TextView text) {
       escape("\\t");
     } else if (is_printable(c)) {
       out += c;
-    } else if (code < 0x100) {
-      escape(fmt::format("\\x{:02x}", static_cast<unsigned>(code)));
-    } else if (code < 0x10000) {
-      escape(fmt::format("\\u{:04x}", static_cast<unsigned>(code)));
     } else {
-      escape(fmt::format("\\U{:08x}", static_cast<unsigned>(code)));
+      escape(escape_of(code));
     }
   }
   out += quote;
@@ -182,6 +184,17 @@ std::string format_real(double number) {
 }
 
 Text repr(const TemplateValue& value) { return print(value, 0); }
+
+Text ascii(const TemplateValue& value) {
+  Text out;
+  for (const Char c : repr(value)) {
+    if (code_of(c) < 0x80)
+      out += c;
+    else
+      out += to_text(escape_of(code_of(c)), (c & kGiven) != 0);
+  }
+  return out;
+}
 
 Text str(const TemplateValue& value) {
   if (value.is(Kind::string)) return value.text();

@@ -186,6 +186,7 @@ std::string format_integer(Integer number);
 std::string format_real(double number);  // Python's repr()
 Text str(const TemplateValue& value);
 Text repr(const TemplateValue& value);
+Text ascii(const TemplateValue& value);  // repr() with escapes for all other characters
 
 // The elements, characters or keys of a value, which a loop visits. Reading a generator empties it.
 Vector<TemplateValue> elements(const TemplateValue& value);
