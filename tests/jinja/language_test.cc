@@ -151,6 +151,14 @@ TEST(Jinja, IntegersOfJsonHave127Bits) {
                     "170141183460469231731687303715884105728");
 }
 
+TEST(Jinja, NumbersMayHaveDigitsOfAllScripts) {
+  EXPECT_EQ(render("{{ '\uff11\uff12' | int }} {{ '-\u0661\u0662' | int }} "
+                   "{{ '\uff11.\uff15' | float }} {{ '\U0001d7cf_\U0001d7d8' | int }} "
+                   "{{ '0xf\uff11' | int(0, 16) }}"),
+            "12 -12 1.5 10 241");
+  EXPECT_EQ(render("{{ '\u00b2' | int(7) }} {{ '\u2460' | float(7) }}"), "7 7");
+}
+
 TEST(Jinja, FormatsAreAsInPython) {
   const std::pair<const char*, const char*> cases[] = {
       {"'{:<05}|{:^05}|{:>05}|{:05}|{:x<05}'.format(7, 7, 7, -7, 7)",

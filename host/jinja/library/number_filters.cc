@@ -4,15 +4,25 @@
 
 #include "jinja/interpreter.h"
 #include "jinja/library/filters.h"
+#include "jinja/values/characters.h"
 
 namespace lamina::jinja {
 namespace {
 
 using Call = const CallArguments&;
 
+// The text without white space around it, and with ASCII digits, as Python reads numbers.
+Text plain_number(TextView text) {
+  Text out(strip(text, Side::both));
+  for (Char& c : out)
+    if (const int digit = decimal_of(c); digit >= 0) c = Char{'0'} + static_cast<Char>(digit);
+  return out;
+}
+
 // Python's int(text, base).
-std::optional<Integer> parse_integer(TextView text, std::int64_t base) {
-  text = strip(text, Side::both);
+std::optional<Integer> parse_integer(TextView given, std::int64_t base) {
+  const Text plain = plain_number(given);
+  TextView text = plain;
   bool is_negative = false;
   if (!text.empty() && (code_of(text[0]) == '-' || code_of(text[0]) == '+')) {
     is_negative = code_of(text[0]) == '-';
@@ -51,10 +61,11 @@ std::optional<Integer> parse_integer(TextView text, std::int64_t base) {
 }
 
 // Python's float(text).
-std::optional<double> parse_real(TextView text) {
+std::optional<double> parse_real(TextView given) {
+  const Text text = plain_number(given);
   std::string word;
   bool after_digit = false;
-  for (const Char c : strip(text, Side::both)) {
+  for (const Char c : text) {
     const Char code = code_of(c);
     if (code >= 0x80 || code == 'x' || code == 'X' || code == '(') return {};
     if (code == '_') {
@@ -65,7 +76,7 @@ std::optional<double> parse_real(TextView text) {
     after_digit = code >= '0' && code <= '9';
     word += static_cast<char>(code);
   }
-  if (word.empty() || text.empty() || code_of(strip(text, Side::both).back()) == '_') return {};
+  if (word.empty() || code_of(text.back()) == '_') return {};
   char* end = nullptr;
   const double value = std::strtod(word.c_str(), &end);
   if (end != word.c_str() + word.size()) return {};

@@ -163,6 +163,12 @@ bool is_letter(Char c) {
   return of >= UTF8PROC_CATEGORY_LU && of <= UTF8PROC_CATEGORY_LO;
 }
 bool is_decimal(Char c) { return category(c) == UTF8PROC_CATEGORY_ND; }
+int decimal_of(Char c) {
+  if (!is_decimal(c)) return -1;
+  Char zero = code_of(c);  // decimals come in rows from 0 to 9
+  while (is_decimal(zero - 1)) --zero;
+  return static_cast<int>(code_of(c) - zero) % 10;
+}
 bool is_digit(Char c) {
   const Char code = code_of(c);
   return is_decimal(c) || code == 0xb2 || code == 0xb3 || code == 0xb9 || code == 0x2070 ||

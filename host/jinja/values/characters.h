@@ -7,6 +7,7 @@ namespace lamina::jinja {
 
 bool is_letter(Char c);   // str.isalpha()
 bool is_decimal(Char c);  // str.isdecimal()
+int decimal_of(Char c);   // 0 to 9; -1 if c is not decimal
 bool is_digit(Char c);    // str.isdigit(): decimals, and digits such as superscripts
 bool is_numeric(Char c);  // str.isnumeric()
 bool is_cased(Char c);    // has, or is, an upper, lower or title case letter
