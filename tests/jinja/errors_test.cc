@@ -27,6 +27,12 @@ TEST(JinjaErrors, SyntaxErrorsNameTheExpectedToken) {
       {"{% break %}", "t.jinja:1:4: 'break' is not in a loop"},
       {"{% include 'x' %}",
        "t.jinja:1:4: 'include' reads other templates; a chat template is one file"},
+      {"{{ 'a\\x4' }}", "t.jinja:1:6: '\\x' needs 2 hexadecimal digits"},
+      {"{{ '\\u12' }}", "t.jinja:1:5: '\\u' needs 4 hexadecimal digits"},
+      {"{{ '\\U00110000' }}", "t.jinja:1:5: there is no character 110000"},
+      {"{{ '\\N{BULLET}' }}",
+       "t.jinja:1:5: '\\N' names a character; write the character itself, or its code as "
+       "'\\uXXXX'"},
       {"{% for x y %}", "t.jinja:1:10: got 'y'; expected 'in'"},
   };
   for (const auto& [source, text] : cases) EXPECT_USER_ERROR(render(source), ExitCode::usage, text);

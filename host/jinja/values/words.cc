@@ -95,9 +95,11 @@ std::size_t read_code(TextView digits, std::size_t count, int base, Char& code) 
   return used;
 }
 
-// Appends the character of the escape after a backslash; returns the number of source characters.
-std::size_t unescape(TextView rest, Text& out) {
+// Appends the character of the escape after the backslash at `at`; returns the number of source
+// characters after the backslash.
+std::size_t unescape(TextView source, std::size_t at, Text& out) {
   constexpr std::u32string_view kLetters = U"abfnrtv\\'\"", kMeanings = U"\a\b\f\n\r\t\v\\'\"";
+  const TextView rest = source.substr(at + 1);
   const Char c = rest[0];
   if (const std::size_t known = kLetters.find(c); known != kLetters.npos) {
     out += kMeanings[known];
@@ -110,13 +112,21 @@ std::size_t unescape(TextView rest, Text& out) {
     out += code;
     return used;
   }
+  const auto refuse = [at](std::string message) {
+    throw SyntaxFailure{static_cast<Position>(at), std::move(message)};
+  };
+  if (c == 'N')
+    refuse("'\\N' names a character; write the character itself, or its code as '\\uXXXX'");
   const std::size_t digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
-  if (digits && read_code(rest.substr(1), digits, 16, code) == digits && code <= 0x10ffff) {
-    out += code >= 0xd800 && code < 0xe000 ? Char{0xfffd} : code;  // surrogates are not characters
-    return 1 + digits;
+  if (digits == 0) {
+    out += Char{'\\'};
+    return 0;
   }
-  out += Char{'\\'};
-  return 0;
+  if (read_code(rest.substr(1), digits, 16, code) < digits)
+    refuse(fmt::format("'\\{}' needs {} hexadecimal digits", static_cast<char>(c), digits));
+  if (code > 0x10ffff) refuse(fmt::format("there is no character {:x}", unsigned{code}));
+  out += code >= 0xd800 && code < 0xe000 ? Char{0xfffd} : code;  // surrogates are not characters
+  return 1 + digits;
 }
 
 Word read_string(TextView source, std::size_t begin) {
@@ -129,7 +139,7 @@ Word read_string(TextView source, std::size_t begin) {
       return word;
     }
     if (source[at] == '\\' && at + 1 < source.size())
-      at += 1 + unescape(source.substr(at + 1), word.text);
+      at += 1 + unescape(source, at, word.text);
     else
       word.text += source[at++];
   }
