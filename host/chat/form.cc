@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 
 #include "core/read_file.h"
@@ -126,9 +125,12 @@ void cut_at_open_end(jinja::Rendered& rendered) {
                                       {}});
   const bool is_kept = rendered.text.compare(at, kOpenEnd.size(), kOpenEnd) == 0;
   rendered.text.resize(at);
-  while (!is_kept && !rendered.text.empty() &&
-         std::isspace(static_cast<unsigned char>(rendered.text.back())))
-    rendered.text.pop_back();
+  while (!is_kept && !rendered.text.empty()) {
+    std::size_t last = rendered.text.size() - 1;
+    while (utf8_continues(rendered.text[last])) --last;
+    if (!jinja::is_space(utf8_decode(std::string_view(rendered.text).substr(last)))) break;
+    rendered.text.resize(last);
+  }
   const auto cut = [](auto& spans, std::size_t end) {
     std::erase_if(spans, [end](const jinja::RenderedSpan& span) { return span.begin >= end; });
     for (jinja::RenderedSpan& span : spans) span.end = std::min(span.end, end);

@@ -237,6 +237,19 @@ TEST(ChatForm, AMessageWithoutATextCannotBeContinued) {
                     ExitCode::data, "must have a text to continue, got an array of 0");
 }
 
+// As rstrip() of Python: U+3000 and U+00A0 are white space.
+TEST(ChatForm, ATemplateThatStripsTextsIsContinuedWithoutTheirWhiteSpace) {
+  const auto continued = [](const char* source) {
+    TempDir model;
+    model.write("chat_template.jinja", source);
+    const Conversation conversation = Conversation::parse(
+        R"([{"role": "assistant", "content": "wide\u00e9\u3000\u00a0\n"}])", "messages.json");
+    return Form::load(model.path()).render(conversation, {.continues_last = true}).text;
+  };
+  EXPECT_EQ(continued("<{{ messages[0].content | trim }}>"), "<wide\u00e9");
+  EXPECT_EQ(continued("<{{ messages[0].content }}>"), "<wide\u00e9\u3000\u00a0\n");
+}
+
 TEST(ChatForm, RolesThatTheTemplateRefusesAreItsError) {
   TempDir model;
   const std::string file = model.write(
