@@ -171,6 +171,8 @@ void Interpreter::execute_filter_block(const Statement& statement) {
   const TemplateValue input = TemplateValue::string(capture(statement.body, flow), escapes_);
   const TemplateValue value = evaluate_filter(*statement.expression, &input);
   at_ = statement.at;
+  if (!value.is(Kind::string))
+    fail("the filters of a filter block must give a string, got {}", type_name(value));
   write(value);
 }
 

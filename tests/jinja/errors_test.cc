@@ -33,6 +33,14 @@ TEST(JinjaErrors, SyntaxErrorsNameTheExpectedToken) {
       {"{{ '\\N{BULLET}' }}",
        "t.jinja:1:5: '\\N' names a character; write the character itself, or its code as "
        "'\\uXXXX'"},
+      {"{% for loop in [1] %}{% endfor %}",
+       "t.jinja:1:8: 'loop' cannot be assigned to inside a loop; use another name"},
+      {"{% for a, loop in [1] %}{% endfor %}",
+       "t.jinja:1:11: 'loop' cannot be assigned to inside a loop; use another name"},
+      {"{% for a in [] %}{% else %}{% macro m() %}{% set loop = 1 %}{% endmacro %}{% endfor %}",
+       "t.jinja:1:50: 'loop' cannot be assigned to inside a loop; use another name"},
+      {"{% block a %}{% block a %}{% endblock %}{% endblock %}",
+       "t.jinja:1:17: the block 'a' is defined twice"},
       {"{% for x y %}", "t.jinja:1:10: got 'y'; expected 'in'"},
   };
   for (const auto& [source, text] : cases) EXPECT_USER_ERROR(render(source), ExitCode::usage, text);
@@ -44,6 +52,10 @@ TEST(JinjaErrors, WrongTypesAreErrorsWhereTheyHappen) {
       {"{{ x.y.z }}", "t.jinja:1:5: 'x' is undefined"},
       {"{{ 1 / 0 }}", "t.jinja:1:6: division by zero"},
       {"{{ 5 | length }}", "t.jinja:1:8: object of type 'int' has no len()"},
+      {"{% filter length %}abc{% endfilter %}",
+       "t.jinja:1:4: the filters of a filter block must give a string, got int"},
+      {"{{ {'a': 1} is filter }}", "t.jinja:1:16: unhashable type: 'dict'"},
+      {"{{ (1, [2]) is test }}", "t.jinja:1:16: unhashable type: 'list'"},
       {"{% for x in 5 %}{% endfor %}", "t.jinja:1:4: 'int' object is not iterable"},
       {"{{ [1].append(2) }}",
        "t.jinja:1:7: access to attribute 'append' of 'list' object is unsafe"},

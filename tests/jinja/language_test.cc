@@ -55,6 +55,20 @@ TEST(Jinja, AttributesLookForMethodsFirstAndItemsForKeysFirst) {
             "5 [('items', 5)]");
 }
 
+TEST(Jinja, LoopsHaveALength) {
+  EXPECT_EQ(render("{% for i in [1, 2, 3] if i > 1 %}{{ loop | length }}{{ loop | count }} "
+                   "{% endfor %}"),
+            "22 22 ");
+}
+
+TEST(Jinja, LoopIsAVariableLikeOthersOutsideOfLoops) {
+  EXPECT_EQ(render("{% set loop = 1 %}{{ loop }}{% for a in [1] %}{{ loop.index0 }}{% endfor %}"
+                   "{{ loop }}"),
+            "101");
+  EXPECT_EQ(render("{% for a in [1] %}{% with loop = 2 %}{{ loop }}{% endwith %}{% endfor %}"),
+            "2");
+}
+
 TEST(Jinja, ElseOfALoopRunsUnlessAnIterationReachesItsEnd) {
   EXPECT_EQ(render("{% for i in [] %}x{% else %}E{% endfor %}"), "E");
   EXPECT_EQ(render("{% for i in [1] %}x{% continue %}{% else %}E{% endfor %}"), "xE");
@@ -82,6 +96,8 @@ TEST(Jinja, GeneratorsAreReadOnceAndHaveNoLength) {
 TEST(Jinja, DictsAreMadeFromKeys) {
   EXPECT_EQ(render("{{ dict.fromkeys(['a', 'b', 'a'], 0) }}"), "{'a': 0, 'b': 0}");
   EXPECT_EQ(render("{{ dict.fromkeys('ab') }}"), "{'a': None, 'b': None}");
+  EXPECT_EQ(render("{{ {}.fromkeys(['q']) }}{{ {'a': 1}.fromkeys('bc', 2) }}"),
+            "{'q': None}{'b': 2, 'c': 2}");
   EXPECT_EQ(render("{{ dict.other is defined }}{{ range.fromkeys is defined }}"), "FalseFalse");
 }
 

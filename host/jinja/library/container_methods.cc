@@ -115,11 +115,12 @@ TemplateValue loop_changed(Interpreter&, const TemplateValue& self, Call call) {
   return TemplateValue::boolean(!same_as_before);
 }
 
-constexpr Method kDict[] = {{"get", dict_get},
-                            {"items", dict_items},
-                            {"keys", dict_keys},
-                            {"values", dict_values},
-                            {"copy", copy}};
+TemplateValue from_keys(Interpreter& interpreter, const TemplateValue&, Call call) {
+  return dict_from_keys(interpreter, call);
+}
+
+constexpr Method kDict[] = {{"get", dict_get},   {"fromkeys", from_keys}, {"items", dict_items},
+                            {"keys", dict_keys}, {"values", dict_values}, {"copy", copy}};
 constexpr Method kList[] = {{"count", count}, {"index", index}, {"copy", copy}};
 constexpr Method kTuple[] = {{"count", count}, {"index", index}};
 constexpr Method kInteger[] = {{"bit_length", bit_length}, {"conjugate", conjugate}};

@@ -1,6 +1,6 @@
 // Functions available in every chat template: Jinja's own, and those that transformers adds.
 #include "jinja/interpreter.h"
-#include "jinja/library/library.h"
+#include "jinja/library/methods.h"
 
 namespace lamina::jinja {
 namespace {
@@ -56,15 +56,6 @@ TemplateValue make_namespace(Interpreter& interpreter, Call call) {
   return TemplateValue::object(Kind::space, space);
 }
 
-// dict.fromkeys(['a', 'b'], 0)
-TemplateValue dict_from_keys(Interpreter&, Call call) {
-  const Parameters p(call, "dict.fromkeys()", {"iterable", "value"});
-  const TemplateValue value = p.get(1) ? *p.get(1) : TemplateValue::none();
-  Vector<Dict::Entry> entries;
-  for (TemplateValue& key : elements(p.need(0))) entries.emplace_back(std::move(key), value);
-  return make_dict(std::move(entries));
-}
-
 TemplateValue raise_exception(Interpreter&, Call call) {
   const Parameters p(call, "raise_exception()", {"message"});
   throw TemplateFailure(to_utf8(str(p.need(0))));
@@ -97,6 +88,14 @@ TemplateValue lipsum(Interpreter&, Call) {
 void check_attribute_name(std::string_view name) {
   if (name.starts_with('_'))
     fail("the attribute '{}' of a namespace begins with an underscore; rename it", name);
+}
+
+TemplateValue dict_from_keys(Interpreter&, const CallArguments& call) {
+  const Parameters p(call, "dict.fromkeys()", {"iterable", "value"});
+  const TemplateValue value = p.get(1) ? *p.get(1) : TemplateValue::none();
+  Vector<Dict::Entry> entries;
+  for (TemplateValue& key : elements(p.need(0))) entries.emplace_back(std::move(key), value);
+  return make_dict(std::move(entries));
 }
 
 std::optional<TemplateValue> type_attribute(const Callable& type, std::string_view name) {

@@ -9,8 +9,9 @@ namespace {
 
 using Call = const CallArguments&;
 
-TemplateValue length_filter(Interpreter&, const TemplateValue& value, Call call) {
+TemplateValue length_filter(Interpreter& interpreter, const TemplateValue& value, Call call) {
   const Parameters p(call, "length", {});
+  if (value.is(Kind::loop)) return interpreter.attribute(value, "length");
   return TemplateValue::integer(static_cast<Integer>(length(value)));
 }
 

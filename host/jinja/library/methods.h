@@ -18,4 +18,7 @@ std::span<const Method> string_methods();     // string_methods.cc
 std::span<const Method> string_properties();  // string_properties.cc: isalpha(), isdigit() ...
 std::span<const Method> container_methods(Kind kind);  // container_methods.cc
 
+// dict.fromkeys(['a', 'b'], 0) (functions.cc).
+TemplateValue dict_from_keys(Interpreter& interpreter, const CallArguments& call);
+
 }  // namespace lamina::jinja

@@ -78,9 +78,11 @@ bool ordered(Interpreter&, const TemplateValue& value, Call call) {
 }
 
 bool filter_exists(Interpreter&, const TemplateValue& value, Call) {
+  static_cast<void>(hash(value));  // throws for lists and dicts
   return find_filter(to_utf8(str(value))) != nullptr;
 }
 bool test_exists(Interpreter&, const TemplateValue& value, Call) {
+  static_cast<void>(hash(value));
   return find_test(to_utf8(str(value))) != nullptr;
 }
 

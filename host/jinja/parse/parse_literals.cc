@@ -119,7 +119,14 @@ ExpressionPtr Parser::parse_tuple(Items kind, bool in_parentheses, std::string_v
 ExpressionPtr Parser::parse_target(std::string_view end_word, bool with_namespace) {
   ExpressionPtr target = parse_tuple(Items::targets, false, end_word);
   check_target(*target, with_namespace);
+  if (all_loops_ > 0) check_no_loop(*target);
   return target;
+}
+
+void Parser::check_no_loop(const Expression& target) const {
+  if (target.kind == ExpressionKind::name && target.symbol == kLoop)
+    refuse(target.at, "'loop' cannot be assigned to inside a loop; use another name");
+  for (const ExpressionPtr& item : target.children) check_no_loop(*item);
 }
 
 void Parser::check_target(const Expression& target, bool with_namespace) const {

@@ -111,6 +111,7 @@ std::unique_ptr<Statement> Parser::parse_for() {
   auto statement = make_statement(StatementKind::loop, current().at);
   const Position at = next().at;
   const bool lenient = std::exchange(lenient_, false);
+  ++all_loops_;
   statement->target = parse_target("in");
   expect_word("in");
   statement->expression = parse_tuple(Items::no_conditionals, false, "recursive");
@@ -123,6 +124,7 @@ std::unique_ptr<Statement> Parser::parse_for() {
   statement->body = parse_body({"endfor", "else"}, at, "for");
   --loops_;
   if (next().word == "else") statement->otherwise = parse_to_end("for", at);
+  --all_loops_;
   lenient_ = lenient;
   return statement;
 }
@@ -216,6 +218,9 @@ std::unique_ptr<Statement> Parser::parse_block() {
   auto statement = make_statement(StatementKind::block, at);
   statement->macro = std::make_unique<Macro>();
   statement->macro->name = expect_name();
+  for (const Macro* block : tree_.blocks)
+    if (block->name == statement->macro->name)
+      refuse(at, fmt::format("the block '{}' is defined twice", block->name));
   tree_.blocks.push_back(statement->macro.get());
   if (skip_word("scoped")) statement->kind = StatementKind::scoped_block;
   const int loops = std::exchange(loops_, 0);

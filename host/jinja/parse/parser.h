@@ -80,6 +80,7 @@ class Parser {
                             std::string_view end_word = {});
   ExpressionPtr parse_target(std::string_view end_word = {}, bool with_namespace = false);
   void check_target(const Expression& target, bool with_namespace) const;
+  void check_no_loop(const Expression& target) const;
   ExpressionPtr parse_list();
   ExpressionPtr parse_dict();
   ExpressionPtr parse_number();
@@ -94,6 +95,7 @@ class Parser {
   std::map<std::string, int, std::less<>> symbols_;
   std::vector<Macro*> macros_;  // macros whose bodies are being read
   int loops_ = 0;               // loops being read inside the innermost macro
+  int all_loops_ = 0;           // likewise, also around macros and blocks
   bool lenient_ = false;        // an unknown filter here fails only when it runs
 };
 
