@@ -175,6 +175,19 @@ TEST(Jinja, NumbersMayHaveDigitsOfAllScripts) {
   EXPECT_EQ(render("{{ '\u00b2' | int(7) }} {{ '\u2460' | float(7) }}"), "7 7");
 }
 
+TEST(Jinja, CharactersAreTranslatedByTables) {
+  EXPECT_EQ(render("{{ 'abc'.translate({97: 'x'}) }} "
+                   "{{ 'abc'.translate({97: none, 98: 'yy', 99: 100}) }}"),
+            "xbc yyd");
+  EXPECT_EQ(render("{{ ''.maketrans('ab', 'xy', 'c') }} {{ ''.maketrans({'a': 1, 98: none}) }}"),
+            "{97: 120, 98: 121, 99: None} {97: 1, 98: None}");
+  EXPECT_EQ(render("{{ 'abcd'.translate('abc'.maketrans('ab', 'xy', 'c')) }}"), "xyd");
+  EXPECT_ERROR_SAYS(render("{{ ''.maketrans('ab', 'x') }}"), ExitCode::usage,
+                    "the first two maketrans arguments must have equal length");
+  EXPECT_ERROR_SAYS(render("{{ 'a'.translate({97: 1.5}) }}"), ExitCode::usage,
+                    "character mapping must return integer, None or str");
+}
+
 TEST(Jinja, FormatsAreAsInPython) {
   const std::pair<const char*, const char*> cases[] = {
       {"'{:<05}|{:^05}|{:>05}|{:05}|{:x<05}'.format(7, 7, 7, -7, 7)",

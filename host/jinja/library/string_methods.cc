@@ -236,6 +236,61 @@ TemplateValue format_map(Interpreter& interpreter, const TemplateValue& self, Ca
   return made(self, format_braces(interpreter, self.text(), names));
 }
 
+// Replaces each character by the value of its code in a mapping: a code, a string, none to drop it.
+TemplateValue translate(Interpreter& interpreter, const TemplateValue& self, Call call) {
+  const Parameters p(call, "translate()", {"table"});
+  const TemplateValue& table = p.need(0);
+  if (!table.is(Kind::dict) && !table.is(Kind::list) && !table.is(Kind::tuple) &&
+      !table.is(Kind::string))
+    fail("translate() needs a mapping, not {}", type_name(table));
+  Text out;
+  for (const Char c : self.text()) {
+    Budget::step();
+    const TemplateValue to = interpreter.item(table, TemplateValue::integer(code_of(c)));
+    const Integer code = to.is_whole() ? to.whole() : 0;
+    const bool is_surrogate = code >= 0xd800 && code < 0xe000;
+    if (to.is(Kind::undefined))
+      out += c;
+    else if (to.is(Kind::string))
+      out += to.text();
+    else if (code < 0 || code > 0x10ffff)
+      fail("character mapping must be in range(0x110000)");
+    else if (to.is_whole())
+      out += (is_surrogate ? Char{0xfffd} : static_cast<Char>(code)) | (c & kGiven);
+    else if (!to.is(Kind::none))
+      fail("character mapping must return integer, None or str");
+    if (out.size() > kMaxText) fail("a string has more than {} characters", kMaxText);
+  }
+  return made(self, std::move(out));
+}
+
+// maketrans({'a': 'b'}), maketrans('ab', 'xy', 'characters to drop')
+TemplateValue make_translation(Interpreter&, const TemplateValue&, Call call) {
+  const Parameters p(call, "maketrans()", {"x", "y", "z"});
+  const auto code = [](Char c) { return TemplateValue::integer(code_of(c)); };
+  Vector<Dict::Entry> entries;
+  if (!p.get(1)) {
+    if (!p.need(0).is(Kind::dict))
+      fail("if you give only one argument to maketrans it must be a dict");
+    for (const auto& [key, value] : p.need(0).as<Dict>().entries()) {
+      if (key.is(Kind::string) && key.text().size() != 1)
+        fail("string keys in translate table must be of length 1");
+      if (!key.is(Kind::string) && !key.is_whole())
+        fail("keys in translate table must be strings or integers");
+      entries.emplace_back(key.is(Kind::string) ? code(key.text()[0]) : key, value);
+    }
+    return make_dict(std::move(entries));
+  }
+  const Text& from = need_text(p.need(0), "the first argument of maketrans()");
+  const Text& to = need_text(p.need(1), "the second argument of maketrans()");
+  if (from.size() != to.size()) fail("the first two maketrans arguments must have equal length");
+  for (std::size_t i = 0; i < from.size(); ++i) entries.emplace_back(code(from[i]), code(to[i]));
+  if (p.get(2))
+    for (const Char c : need_text(*p.get(2), "the third argument of maketrans()"))
+      entries.emplace_back(code(c), TemplateValue::none());
+  return make_dict(std::move(entries));
+}
+
 constexpr Method kStringMethods[] = {
     {"strip", strip_method<Side::both>},
     {"lstrip", strip_method<Side::left>},
@@ -270,6 +325,8 @@ constexpr Method kStringMethods[] = {
     {"encode", encode},
     {"format", format},
     {"format_map", format_map},
+    {"translate", translate},
+    {"maketrans", make_translation},
 };
 
 }  // namespace
