@@ -62,12 +62,15 @@ class Reader {
   }
 
  private:
+  [[noreturn]] void fail(std::string what, std::string hint) const {
+    throw UserError(ExitCode::checkpoint, {file_.path(), std::move(what), {std::move(hint)}});
+  }
   [[noreturn]] void fail(std::string what) const {
     std::string hint = bytes_.size() >= 4 && std::memcmp(bytes_.data(), "GGUF", 4) == 0
                            ? std::string()
                            : looks_like(bytes_);
     if (hint.empty()) hint = "the file is damaged or truncated: download it again";
-    throw UserError(ExitCode::checkpoint, {file_.path(), std::move(what), {std::move(hint)}});
+    fail(std::move(what), std::move(hint));
   }
   [[noreturn]] void fail_tensor(std::string_view name, std::string what,
                                 std::vector<std::string> notes = {}) const {
@@ -107,11 +110,14 @@ class Reader {
       fail("is not a GGUF file: it does not begin with \"GGUF\"");
     at_ = 4;
     const auto version = number<std::uint32_t>("the version");
+    if (version == 2u << 24 || version == 3u << 24)
+      fail("is a big-endian GGUF file; expected a little-endian one",
+           "convert it with `gguf-convert-endian FILE little` of the Python package gguf, or "
+           "download the little-endian file");
+    if (version == 1)
+      fail("has GGUF version 1; expected 2 or 3", "convert the model again with a current program");
     if (version != 2 && version != 3)
-      fail(fmt::format("has GGUF version {}; expected 2 or 3{}", version,
-                       (version & 0xffff) == 0 ? " (was it written on a big-endian "
-                                                 "machine?)"
-                                               : ""));
+      fail(fmt::format("has GGUF version {}; expected 2 or 3", version));
     const auto num_tensors = number<std::uint64_t>("the number of tensors");
     const auto num_values = number<std::uint64_t>("the number of keys");
     if (num_tensors > left() / kLeastTensorBytes || num_values > left() / kLeastEntryBytes)

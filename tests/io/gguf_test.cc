@@ -79,11 +79,16 @@ TEST(Gguf, FaultsOfTheBeginAreNamed) {
   many_keys.extra_keys = 1 << 20;
   EXPECT_EQ(gguf_error("GGUF"),
             "m.gguf: the version at byte 4 needs 4 bytes, but only 0 remain" + damaged);
-  EXPECT_EQ(gguf_error(old.bytes()), "m.gguf: has GGUF version 1; expected 2 or 3" + damaged);
-  EXPECT_EQ(gguf_error("GGUF" + std::string("\0\0\0\3", 4)),
-            "m.gguf: has GGUF version 50331648; expected 2 or 3 (was it written on a big-endian "
-            "machine?)" +
-                damaged);
+  EXPECT_EQ(gguf_error(old.bytes()),
+            "m.gguf: has GGUF version 1; expected 2 or 3\n"
+            "  convert the model again with a current program");
+  for (const char version : {'\2', '\3'})
+    EXPECT_EQ(gguf_error("GGUF" + std::string("\0\0\0", 3) + version),
+              "m.gguf: is a big-endian GGUF file; expected a little-endian one\n"
+              "  convert it with `gguf-convert-endian FILE little` of the Python package gguf, or "
+              "download the little-endian file");
+  EXPECT_EQ(gguf_error("GGUF" + std::string("\0\0\1\0", 4)),
+            "m.gguf: has GGUF version 65536; expected 2 or 3" + damaged);
   EXPECT_EQ(
       gguf_error(many_tensors.bytes()),
       "m.gguf: claims to have 4611686018427387904 tensors and 0 keys, which do not fit into its 32 "
