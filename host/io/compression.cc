@@ -1,10 +1,13 @@
 #include "io/compression.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "core/error.h"
+#include "core/lower_case.h"
 #include "core/round_up.h"
 #include "publishers/formats.h"
 #include "publishers/python_json.h"
@@ -48,20 +51,16 @@ std::string text(const JsonValue& section, std::string_view key, std::string pre
   return value && !value.is_null() ? std::string(value.as_string()) : preset;
 }
 
-// Returns the word of a key, which must be one of `words`; `preset` if the key is missing.
+// Returns the word of a key, which must be one of `words` in any case; `preset` if the key is
+// missing.
 std::string choice(const JsonValue& section, std::string_view key,
                    std::initializer_list<std::string_view> words, std::string preset) {
-  std::string out = text(section, key, std::move(preset));
+  std::string out = lower_case(text(section, key, std::move(preset)));
   if (const JsonValue value = section.find(key);
       value && !value.is_null() && std::ranges::find(words, out) == words.end())
     value.fail(fmt::format("must be {}; got {}", fmt::join(words, " or "), value.describe()),
                {kAlternative});
   return out;
-}
-
-bool has_members(const JsonValue& section, std::string_view key) {
-  const JsonValue value = section.find(key);
-  return value && value.is_object() && value.size() > 0;
 }
 
 std::vector<std::string> strings(const JsonValue& section, std::string_view key) {
@@ -71,9 +70,25 @@ std::vector<std::string> strings(const JsonValue& section, std::string_view key)
   return out;
 }
 
+std::optional<std::int64_t> number_in(std::string_view text) {
+  std::int64_t out = 0;
+  const char* end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, out);
+  return error == std::errc() && at == end ? std::optional(out) : std::nullopt;
+}
+
+// Reads [32, 32], or "32x32" of older versions.
 Compression::Block read_block(const JsonValue& block) {
   std::vector<std::int64_t> sizes;
-  for (JsonValue size : block.elements()) sizes.push_back(size.as_int64());
+  if (block.is_string()) {
+    const std::string_view text = block.as_string();
+    const std::size_t x = std::min(text.find('x'), text.size());
+    for (const std::string_view part :
+         {text.substr(0, x), text.substr(std::min(x + 1, text.size()))})
+      if (const auto size = number_in(part)) sizes.push_back(*size);
+  } else {
+    for (JsonValue size : block.elements()) sizes.push_back(size.as_int64());
+  }
   if (sizes.size() != 2 || std::ranges::min(sizes) <= 0)
     block.fail("must be two positive numbers: the rows and columns of a block");
   return {sizes[0], sizes[1]};
@@ -159,9 +174,12 @@ void read_compressed_tensors(const JsonValue& section, Compression& out) {
         fmt::format("must be \"dense\", because lamina reads no sparse tensors; got {}",
                     sparsity.at("format").describe()),
         {kAlternative});
-  if (has_members(section, "transform_config"))
-    section.at("transform_config")
-        .fail("must be empty: lamina does not rotate activations", {kAlternative});
+  // {"config_groups": {}} is as empty as {}.
+  if (const JsonValue rotations = section.find("transform_config");
+      rotations && rotations.is_object())
+    for (const auto& [name, member] : rotations.members())
+      if (name != "config_groups" || !member.is_object() || member.size() > 0)
+        rotations.fail("must be empty: lamina does not rotate activations", {kAlternative});
   for (const auto& [name, group] : section.at("config_groups").members())
     out.groups.push_back(read_group(group, common));
   std::vector<Compression::Block> blocks;

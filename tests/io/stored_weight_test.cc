@@ -154,6 +154,31 @@ TEST(StoredWeight, GroupsOfModulesMayHaveBlocksOfTwoSizes) {
   EXPECT_EQ(all_values(StoredWeight(files, "b.weight")), (Floats{1, 1, 1, 1, 2, 2, 2, 2}));
 }
 
+// Forms that compressed-tensors reads as well as those that it writes.
+TEST(StoredWeight, GroupsOfModulesMayHaveOtherForms) {
+  TempDir dir;
+  const auto config = [](std::string_view block, std::string_view rotations) {
+    return fmt::format(R"({{"quantization_config": {{"quant_method": "compressed-tensors",
+        "format": "float-quantized", "transform_config": {}, "config_groups": {{"a":
+        {{"targets": ["Linear"], "weights": {{"num_bits": 8, "type": "FLOAT",
+        "strategy": "BLOCK", "block_structure": {}}}}}}}}}}})",
+                       rotations, block);
+  };
+  const auto files_of = [&](const std::string& text) {
+    return written(dir,
+                   {stored("a.weight", DType::f8_e4m3, {4, 2}, Bytes(8, 0x38)),
+                    stored<float>("a.weight_scale", DType::f32, {2, 1}, {1, 2})},
+                   text);
+  };
+  const WeightFiles files = files_of(config("\"2x2\"", R"({"config_groups": {}})"));
+  EXPECT_EQ(all_values(StoredWeight(files, "a.weight")), (Floats{1, 1, 1, 1, 2, 2, 2, 2}));
+  for (const char* block : {"\"2\"", "\"2x\"", "\"2x2x2\"", "\"x2\"", "\"0x2\""})
+    EXPECT_ERROR_SAYS(files_of(config(block, "{}")), ExitCode::checkpoint,
+                      "must be two positive numbers");
+  EXPECT_ERROR_SAYS(files_of(config("[2, 2]", R"({"config_groups": {"a": {"type": "hadamard"}}})")),
+                    ExitCode::checkpoint, "lamina does not rotate activations");
+}
+
 TEST(StoredWeight, StackedF8HasSeparateBlocksInEachMatrix) {
   TempDir dir;
   WeightFiles files = written(dir, {stored("w", DType::f8_e4m3, {2, 1, 2}, Bytes(4, 0x38)),
