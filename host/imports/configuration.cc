@@ -50,6 +50,17 @@ fs::path find_model(const fs::path& base, const std::vector<YamlSetting>& own) {
                    {}});
 }
 
+// Refuses another model_name above a file that is a model.
+void refuse_other_models(const fs::path& file, const std::vector<YamlSetting>& own) {
+  const std::string* name = text_of(own, "model_name");
+  if (!name || *name == "default" || *name == file.stem()) return;
+  throw UserError(ExitCode::usage,
+                  {file.string(),
+                   fmt::format("is a model, but 'model_name' = '{}' refers to another", *name),
+                   {fmt::format("remove model_name, or import {0}.yml instead of {1}", *name,
+                                file.filename().string())}});
+}
+
 void append(std::vector<YamlSetting>& out, std::vector<YamlSetting> more) {
   out.insert(out.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
@@ -125,10 +136,12 @@ Configuration read_configuration(const fs::path& file, const std::vector<std::st
   for (const std::string& text : settings) own.push_back(parse_setting(text));
   set_student(own);
   std::erase_if(own, [](const YamlSetting& setting) { return setting.key == "base_config"; });
-  if (is_model)
+  if (is_model) {
+    refuse_other_models(file, own);
     out.given.push_back({"model_name", config::Value(out.name), file.string()});
-  else if (const fs::path model = find_model(base, own); !model.empty())
+  } else if (const fs::path model = find_model(base, own); !model.empty()) {
     append(out.given, read_yaml(model));
+  }
   append(out.given, std::move(own));
   return out;
 }

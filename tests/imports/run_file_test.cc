@@ -113,6 +113,17 @@ TEST(ImportRun, TakesTheModelThatIsNamed) {
                     "models/large.yml: does not exist, but 'model_name' = 'large' refers to it");
 }
 
+TEST(ImportRun, FilesOfModelsTakeNoOtherModel) {
+  Folder folder("base_emb_dim: 64\n");
+  folder.write("models/other.yml", "base_emb_dim: 32\n");
+  EXPECT_EQ(value(folder.import({"model_name=mine"}), "model.hidden_size"), "64");
+  EXPECT_USER_ERROR(folder.import({"model_name=other"}), ExitCode::usage,
+                    folder.file() +
+                        ": is a model, but 'model_name' = 'other' refers to another\n  remove "
+                        "model_name, or import other.yml instead of mine.yml");
+  EXPECT_ERROR_SAYS(folder.import({"model_name=xyz"}), ExitCode::usage, "is a model, but");
+}
+
 // Angles are position / (min * (max / min)^(2i / d)).
 TEST(ImportRun, SmallestTimescaleIsALinearScaling) {
   const Imported run = Folder("rope_min_timescale: 2\n").import();
