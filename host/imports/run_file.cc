@@ -12,6 +12,7 @@
 #include "config/schema.h"
 #include "core/error.h"
 #include "core/suggest.h"
+#include "imports/adapter_modules.h"
 #include "imports/expression.h"
 #include "imports/run_text.h"
 #include "imports/table.h"
@@ -61,6 +62,7 @@ class Importer {
     refuse_other_types();
     set_variables();
     find_block();
+    find_adapters();
     refuse(table_.refused);
     for (const Part* part : parts_) refuse(part->refused);
     refuse_unknown_keys();
@@ -180,6 +182,48 @@ class Importer {
     note_read(table_.tags_when, read_);
     for (const std::string& key : table_.tags) read_.insert(key);
     read_.insert({"model_name", "decoder_block", "global_parameter_scale"});
+  }
+
+  // Sets lora_modules to our names of the modules that lora_path matches.
+  void find_adapters() {
+    if (!is_true("lora__enable_lora")) return;
+    const YamlSetting* given = find("lora.lora_module_path");
+    const std::string place = given ? given->where : place_of("lora__enable_lora");
+    if (given && (!given->value.get_if<std::string>() || given->value == Value("None"))) {
+      problems_.add({place,
+                     "'lora.lora_module_path' must be a regular expression, or '' for MaxText's "
+                     "usual modules",
+                     {}});
+      return;
+    }
+    std::vector<AdapterModule> modules;
+    for (const Part* part : parts_)
+      for (const auto& [path, expression] : part->modules)
+        if (const auto name = value_of(expression))
+          if (std::vector<std::string> paths = module_paths(path); !paths.empty())
+            modules.push_back({std::move(paths), std::get<std::string>(name->data)});
+    try {
+      const std::vector<std::string> names =
+          match_adapter_modules(std::get<std::string>(value_of("lora_path")->data), modules,
+                                std::get<std::int64_t>(value_of("num_decoder_layers")->data),
+                                fmt::format("{}: 'lora.lora_module_path'", place));
+      variables_.set("lora_modules", Value(config::List(names.begin(), names.end())));
+    } catch (const UserError& error) {
+      problems_.add(error.text());
+    }
+  }
+
+  // Returns the spellings of a path of [modules]; empty if the model has no such layers.
+  std::vector<std::string> module_paths(const std::string& path) const {
+    const std::size_t slash = std::min(path.find('/'), path.size());
+    const auto layers =
+        std::ranges::find(table_.layers, path.substr(0, slash), &TextRows::value_type::first);
+    if (layers == table_.layers.end()) return {"decoder/" + path};
+    std::vector<std::string> out;
+    if (const auto spellings = value_of(layers->second))
+      for (const Value& spelling : std::get<config::List>(spellings->data))
+        out.push_back("decoder/" + std::get<std::string>(spelling.data) + path.substr(slash));
+    return out;
   }
 
   void read(const TextRows& rows, bool by_name) { read(rows, by_name, read_); }

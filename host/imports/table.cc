@@ -88,6 +88,7 @@ class Reader {
   TextRows* rows_of(std::string_view section) {
     if (section == "absent") return &table_.absent;
     if (section == "names") return &table_.names;
+    if (section == "layers") return &table_.layers;
     if (section == "run") return &table_.run;
     if (section == "refused") return &table_.refused;
     if (section == "first_groups") return &table_.first_groups;
@@ -98,6 +99,7 @@ class Reader {
 
   static TextRows* rows_of(Part& part, std::string_view section) {
     if (section == "refused") return &part.refused;
+    if (section == "modules") return &part.modules;
     if (section == "groups") return &part.groups;
     if (section == "notes") return &part.notes;
     return nullptr;

@@ -21,8 +21,10 @@ using TextRows = std::vector<std::pair<std::string, std::string>>;
 struct Part {
   TextRows model;    // our key: expression
   TextRows refused;  // expression that must be false: the error
-  TextRows groups;   // name for the reader: expression for one of [[optimizer.groups]], or null
-  TextRows notes;    // expression: the note if it is true
+  TextRows
+      modules;  // path of their module below decoder/: our name; "" has no adapter, none is none
+  TextRows groups;  // name for the reader: expression for one of [[optimizer.groups]], or null
+  TextRows notes;   // expression: the note if it is true
 };
 
 struct TableBlock {
@@ -40,7 +42,7 @@ struct IgnoredKeys {
 
 struct KeyTable {
   std::vector<std::pair<std::string, std::int64_t>> scaled;
-  TextRows absent, names, run, refused, first_groups, groups, notes;
+  TextRows absent, names, layers, run, refused, first_groups, groups, notes;
   std::string tags_when, tags_section;
   std::vector<std::string> tags;
   std::map<std::string, Part> parts;

@@ -133,10 +133,9 @@ TEST(ImportOptimizer, MuonOfDeepSeekV4HasTenSteps) {
 }
 
 TEST(ImportOptimizer, MasksBecomeGroups) {
-  EXPECT_THAT(
-      groups_of("decoder_block: qwen3\nadamw_mask: ['.*embedding.*', '.*norm.*', "
-                "'.*bias']\n"),
-      ElementsAre("@(*embed*|positions.*|*engram.table*|*norm*|*bias*) decay 0", "* decay 0.1"));
+  EXPECT_THAT(groups_of("decoder_block: qwen3\nadamw_mask: ['.*embedding.*', '.*norm.*', "
+                        "'.*bias']\n"),
+              ElementsAre("@(*embed*|positions.*|*engram.table*|*norm*|*bias*) decay 0", "* decay 0.1"));
   EXPECT_THAT(
       groups_of("decoder_block: qwen3\ntrainable_parameters_mask: ['mlp/', "
                 "'embedding']\n"),
@@ -216,6 +215,71 @@ TEST(ImportFineTuning, AdaptersHaveTheNamedModules) {
                     "'lora.lora_rank' must be at least 1");
   EXPECT_ERROR_SAYS(import_text("lora:\n  lora_rnk: 4\n"), ExitCode::usage,
                     "unknown key 'lora.lora_rnk'\n  did you mean 'lora.lora_rank'?");
+}
+
+const std::string kLora = "lora: {enable_lora: true, lora_rank: 8, lora_alpha: 16.0";
+
+// `block`: keys of the decoder block; `path`: lora_module_path.
+std::vector<std::string> modules_of(const std::string& block, const std::string& path) {
+  return run_of(block + kLora + ", lora_module_path: '" + path + "'}\n").lora.target_modules;
+}
+
+// Whole paths, as qwix matches them: decoder/layers/self_attention/query.
+TEST(ImportFineTuning, ModulesOfAdaptersMatchARegularExpression) {
+  const std::string qwen = "decoder_block: qwen3\nlogits_via_embedding: true\n";
+  EXPECT_THAT(modules_of(qwen, ".*(query|mlp/w.*)"),
+              ElementsAre("q_proj", "gate_proj", "up_proj", "down_proj"));
+  EXPECT_THAT(modules_of(qwen, ".*wi_.*|.*query"), ElementsAre("q_proj", "gate_proj", "up_proj"));
+  EXPECT_THAT(modules_of(qwen, ".*self_attention.*(query|k.*y)"), ElementsAre("q_proj", "k_proj"));
+  EXPECT_THAT(modules_of(qwen, "decoder/layers/self_attention/.*"),
+              ElementsAre("q_proj", "k_proj", "v_proj", "o_proj"));
+  EXPECT_THAT(modules_of(qwen, "decoder/layers(?:_[0-9]+|/[0-9]+)?/.*mlp/wo"),
+              ElementsAre("down_proj"));
+  EXPECT_THAT(modules_of(qwen, ".*"), ::testing::SizeIs(7));
+}
+
+TEST(ImportFineTuning, OtherPathsOfAdaptersAreRefused) {
+  struct Case {
+    std::string block, path, says;
+  };
+  const std::string qwen = "decoder_block: qwen3\n";
+  for (const Case& c : std::vector<Case>{
+           {qwen, "'xyz'", "'lora.lora_module_path': matches no module of this block"},
+           {qwen, "'query'", "matches no module of this block"},
+           {qwen, "'.*'", "matches 'decoder/logits_dense', which cannot have an adapter here"},
+           {qwen, "'a)|(b'", "'lora.lora_module_path': the pattern is not a regular expression"},
+           {qwen, "null", "'lora.lora_module_path' must be a regular expression, or ''"},
+           {qwen, "3", "'lora.lora_module_path' must be a regular expression, or ''"},
+           {qwen, "'decoder/layers/0/.*query.*'",
+            "matches only some of the layers with 'q_proj'; an adapter is in all of them"},
+           {"decoder_block: gemma2\nlogits_via_embedding: true\nuse_post_attn_norm: true\n"
+            "use_post_ffw_norm: true\n",
+            "'.*attention_local/query'", "matches only some of the layers with 'q_proj'"},
+           {"decoder_block: mixtral\nnum_experts: 4\n", "'decoder/layers/.*'",
+            "matches 'decoder/layers/MoeBlock_0', which cannot have an adapter here"},
+           {kDeepSeek, "''",
+            "matches 'decoder/moe_layers/self_attention/wkv_b', which cannot have an adapter"},
+           {std::string(kDeepSeek) + "first_num_dense_layers: 1\n", "'.*dense_layers.*/query'",
+            "matches only some of the layers with 'q_proj'"}})
+    EXPECT_ERROR_SAYS(import_text(c.block + kLora + ", lora_module_path: " + c.path + "}\n"),
+                      ExitCode::usage, c.says);
+  EXPECT_ERROR_SAYS(import_text(kLora + "}\nfused_qkv: true\n"), ExitCode::usage,
+                    "'fused_mlp' must be false with 'lora.enable_lora'");
+}
+
+TEST(ImportFineTuning, AdaptersHaveTheModulesOfTheirBlock) {
+  EXPECT_THAT(modules_of(kDeepSeek, ".*(query|wkv_a|shared_experts/w.*)"),
+              ElementsAre("q_proj", "kv_a_proj_with_mqa", "shared_experts.gate_proj",
+                          "shared_experts.up_proj", "shared_experts.down_proj"));
+  EXPECT_THAT(modules_of(std::string(kDeepSeek) + "q_lora_rank: 8\nfirst_num_dense_layers: 1\n",
+                         ".*(wq_.|mlp/wo)"),
+              ElementsAre("q_a_proj", "q_b_proj", "mlp.down_proj"));
+  EXPECT_THAT(modules_of("decoder_block: gpt3\nfused_qkv: true\ntrainable_position_size: 64\n"
+                         "mlp_activations: [gelu]\n",
+                         ""),
+              ElementsAre("c_attn", "attn.c_proj", "c_fc", "mlp.c_proj"));
+  EXPECT_THAT(groups_of(kLora + ", lora_module_path: '.*wo'}\nhead_dim: 64\n"),
+              ElementsAre("*.wq.weight x 8 decay 0.1", "* decay 0.1"));
 }
 
 // The student's keys are the run's; the schedule ends one step later than MaxText's other
