@@ -135,7 +135,8 @@ TEST(ImportOptimizer, MuonOfDeepSeekV4HasTenSteps) {
 TEST(ImportOptimizer, MasksBecomeGroups) {
   EXPECT_THAT(groups_of("decoder_block: qwen3\nadamw_mask: ['.*embedding.*', '.*norm.*', "
                         "'.*bias']\n"),
-              ElementsAre("@(*embed*|positions.*|*engram.table*|*norm*|*bias*) decay 0", "* decay 0.1"));
+              ElementsAre("!(*embed*|positions.*|*engram.table*|*norm*|*bias*) decay 0.1"));
+  EXPECT_EQ(run_of("decoder_block: qwen3\nadamw_mask: ['.*bias']\n").optimizer.weight_decay, 0);
   EXPECT_THAT(
       groups_of("decoder_block: qwen3\ntrainable_parameters_mask: ['mlp/', "
                 "'embedding']\n"),
@@ -148,6 +149,31 @@ TEST(ImportOptimizer, MasksBecomeGroups) {
       "indexer, self_attention and mlp");
   EXPECT_ERROR_SAYS(import_text("adamw_mask: [bias]\nopt_type: muon\n"), ExitCode::usage,
                     "'adamw_mask' must be [] with muon");
+}
+
+// A group without a parameter outside of earlier groups is an error of the run.
+TEST(ImportOptimizer, GroupsOfMasksHaveParameters) {
+  const std::string gemma =
+      "decoder_block: gemma\nhead_dim: 64\nbase_emb_dim: 256\nlogits_via_embedding: true\n";
+  EXPECT_THAT(groups_of(gemma + "adamw_mask: ['.*embedding.*']\n"),
+              ElementsAre("*.wq.weight x 8 decay 0.1", "embed.weight x 0.0625 decay 0",
+                          "!(*embed*|positions.*|*engram.table*) decay 0.1"));
+  EXPECT_THAT(groups_of(gemma + "trainable_parameters_mask: ['.*embedding.*']\n"),
+              ElementsAre("!(*embed*|positions.*|*engram.table*) frozen",
+                          "embed.weight x 0.0625 decay 0.1"));
+  EXPECT_THAT(
+      groups_of("head_dim: 64\nadamw_mask: [norm]\n"
+                "trainable_parameters_mask: [self_attention]\n"),
+      ElementsAre("!(*attention.*) frozen", "*.wq.weight x 8 decay 0.1", "!(*norm*) decay 0.1"));
+  EXPECT_THAT(groups_of("decoder_block: qwen3\nadamw_mask: [norm, mlp]\n"
+                        "trainable_parameters_mask: [mlp, norm]\n"),
+              ElementsAre("!(*feed_forward*|*norm*) frozen"));
+}
+
+TEST(ImportOptimizer, QkClipIsForLatentAttention) {
+  EXPECT_EQ(run_of(std::string(kDeepSeek) + "use_qk_clip: true\n").optimizer.qk_clip, 100);
+  EXPECT_ERROR_SAYS(import_text("use_qk_clip: true\n"), ExitCode::usage,
+                    "'use_qk_clip' must be false without attention_type = \"mla\"");
 }
 
 TEST(ImportOptimizer, MomentsInBfloat16AreCarriedOver) {
