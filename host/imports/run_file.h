@@ -26,8 +26,8 @@ inline constexpr const char* kRunFile = "the converted run file";
 
 // Converts with configs/import/maxtext.toml. Errors (exit 2), all mistakes in one error: a key that
 // the table does not contain, a value of another type than base.yml's, an unsupported value, a
-// decoder_block without a family, a value that a run file cannot have. The keys of [model] are
-// checked by the family, see fail_at_settings().
+// decoder_block without a family, a value that a run file cannot have. The model is checked by the
+// caller, see fail_at_settings().
 Imported import_run(const Configuration& configuration);
 
 // Throws an error about `imported.toml` with the places of the settings.

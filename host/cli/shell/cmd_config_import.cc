@@ -8,18 +8,23 @@
 #include "core/error.h"
 #include "imports/key_page.h"
 #include "imports/run_file.h"
-#include "registry/library.h"
+#include "model/training.h"
+#include "train/loop/run.h"
 
 namespace lamina::cli {
 namespace {
 
-// Checks the keys of [model] as training would. The directory of train.from has the whole model.
+// Checks the model, its adapters, its groups of parameters and its loss as training would. The
+// directory of train.from has the whole model.
 void check_model(const Arguments& a, const imports::Imported& imported) {
   const config::RunConfig run = config::parse_run(imported.toml, imports::kRunFile);
   if (!run.train.from.empty()) return;
-  const registry::Family& family = registry::load_family(plugin_catalog(a.globals), run.model);
   try {
-    static_cast<void>(family.configure(run.model.raw, run.model.where));
+    const auto model = model::open_trained(run, plugin_catalog(a.globals));
+    model->check_length(run.data.sequence_length, config::place_in(run)("data.sequence_length"));
+    const train::TrainStepOptions step = train::loop_options(run, 1).step();
+    static_cast<void>(model->loss_graph(
+        step.shape, {.segments = step.features.segments, .training = true, .aux = true}));
   } catch (const UserError& error) {
     imports::fail_at_settings(error, imported);
   }
