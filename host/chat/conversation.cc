@@ -23,6 +23,15 @@ void check_tools(const JsonValue& tools) {
 
 }  // namespace
 
+bool lacks_content(const JsonValue& message) {
+  const std::string_view role = message.at("role").as_string();
+  if (role != "user" && role != "assistant" && role != "system") return false;
+  for (const std::string_view key : {"content", "tool_calls", "function_call", "tool_plan",
+                                     "reasoning_content", "reasoning", "thinking"})
+    if (const JsonValue value = message.find(key); value && !value.is_null()) return false;
+  return true;
+}
+
 Conversation Conversation::read(const std::string& path) {
   return parse(read_file(path, ExitCode::data, kMaxBytes), path);
 }

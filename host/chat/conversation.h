@@ -11,6 +11,10 @@
 
 namespace lamina::chat {
 
+// Returns whether a message of a user, an assistant or the system has no content, and none of the
+// members that an answer may have instead: tool calls, reasoning. Members that are null are absent.
+bool lacks_content(const JsonValue& message);
+
 // Messages in the form that published templates read: objects with a role, a content, and other
 // members that a model uses (tool calls, reasoning). Objects are kept unchanged.
 class Conversation {

@@ -1,5 +1,7 @@
 #include "data/chat_record.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -8,6 +10,9 @@
 #include "chat/training_text.h"
 #include "core/error.h"
 #include "core/json_writer.h"
+#include "core/lower_case.h"
+#include "core/printable.h"
+#include "core/suggest.h"
 #include "data/json_lines.h"
 #include "data/preference_record.h"
 
@@ -16,6 +21,41 @@ namespace {
 
 using chat::Conversation;
 using chat::MaskedTokens;
+
+// Returns the role that is probably meant; "" if the given one may be right. Templates know further
+// roles, among them "buyer" and "user2", so only words with the same first letter are compared.
+std::string meant_role(std::string_view given) {
+  const std::string roles[] = {"user", "assistant"};
+  const std::string lower = lower_case(given);
+  if (given.size() < 3 || lower.find_first_not_of("abcdefghijklmnopqrstuvwxyz") != lower.npos)
+    return "";
+  const std::string near = nearest_name(given, roles);
+  return near.starts_with(lower[0]) && near != given ? near : "";
+}
+
+// Checks for misspelt keys and roles, which templates ignore: the answer would be empty, or left
+// out.
+void check_spelling(const JsonValue& message) {
+  if (!message.is_object()) return;  // has its own error
+  const JsonValue said = message.at("role");
+  const std::string_view role = said.as_string();
+  if (const std::string meant = meant_role(role); !meant.empty())
+    said.fail("is not a role, got " + said.describe(),
+              {fmt::format("did you mean \"{}\"?", meant)});
+  if (!chat::lacks_content(message)) return;
+  std::vector<std::string> keys, notes;
+  for (const auto& [key, value] : message.members())
+    if (!value.is_null()) keys.push_back(printable(key, 60));
+  const bool is_answer = role == "assistant";
+  for (const char* name : {"content", "tool_calls", "reasoning_content"})
+    if (const std::string near = nearest_name(name, keys);
+        !near.empty() && (is_answer || name == std::string_view("content")))
+      notes.push_back(fmt::format("did you mean '{}' for '{}'?", name, near));
+  message.fail(
+      fmt::format("has the role {} and no content{}; it has {}", role,
+                  is_answer ? ", tool_calls or reasoning_content" : "", fmt::join(keys, ", ")),
+      std::move(notes));
+}
 
 // Writes messages in the published form, with the other inputs of the template.
 class ConversationWriter {
@@ -35,6 +75,7 @@ class ConversationWriter {
     json_.end_object();
   }
   void add(const JsonValue& message) {
+    check_spelling(message);
     if (dropped_ && is_answer(message))
       add_without_thinking(message);
     else

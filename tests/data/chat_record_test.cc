@@ -86,11 +86,11 @@ TEST(ChatRecord, AFileWithoutAnyAnswerHasNothingToLearn) {
                     "  the messages have the roles user; an answer has the role assistant");
   EXPECT_ERROR_SAYS(
       Chats(
-          R"({"messages": [{"role": "user", "content": "a"}, {"role": "asistant", "content": "b"}]})")
+          R"({"messages": [{"role": "user", "content": "a"}, {"role": "model", "content": "b"}]})")
           .load(),
       ExitCode::data,
       "there is nothing to train on: the conversation has no answer\n"
-      "  the messages have the roles user, asistant; an answer has the role assistant");
+      "  the messages have the roles user, model; an answer has the role assistant");
   EXPECT_ERROR_SAYS(Chats(R"({"messages": [{"role": "assistant", "content": "a"}]})").load(),
                     ExitCode::data,
                     "an answer follows another message, and neither \"weight\" nor \"train\" "
@@ -205,6 +205,19 @@ TEST(ChatRecord, InvalidConversationsAreNamed) {
        "\"instruction\" and \"prompt\"\n  a preference record: set data.form = \"preference\""},
       {R"({"instruction": "a", "answer": "b"})",
        "the object has no 'output'; it has instruction, answer"},
+      {R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "contents": "b"}]})",
+       "'messages[1]' has the role assistant and no content, tool_calls or reasoning_content; it "
+       "has role, contents\n  did you mean 'content' for 'contents'?"},
+      {R"({"messages": [{"role": "user", "text": "a"}, {"role": "assistant", "content": "b"}]})",
+       "'messages[0]' has the role user and no content; it has role, text"},
+      {R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": null, "tool_calls": null}]})",
+       "'messages[1]' has the role assistant and no content"},
+      {R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}, {"role": "asistant", "content": "d"}]})",
+       "'messages[3].role' is not a role, got \"asistant\"\n  did you mean \"assistant\"?"},
+      {R"({"messages": [{"role": "User", "content": "a"}, {"role": "assistant", "content": "b"}]})",
+       "'messages[0].role' is not a role, got \"User\"\n  did you mean \"user\"?"},
+      {R"({"prompt": [{"role": "user", "content": "a"}], "completion": [{"role": "assistant", "contents": "b"}]})",
+       "'completion[0]' has the role assistant and no content"},
       {R"({"messages": [{"role": "martian", "content": "a"}, {"role": "assistant", "content": "b"}]})",
        "who is that?"},
   };
@@ -215,6 +228,24 @@ TEST(ChatRecord, InvalidConversationsAreNamed) {
     chats.section().bad_records = "skip";
     EXPECT_EQ(chats.load().train_sources[0].num_bad_records, 1u) << line;
   }
+}
+
+TEST(ChatRecord, MessagesWithoutContentAndOtherRolesAreRead) {
+  const auto row = [](const std::string& more) {
+    return Chats(R"({"messages": [{"role": "user", "content": "q"}, )" + more + "]}").rows();
+  };
+  EXPECT_EQ(
+      row(R"({"role": "assistant", "content": null, "tool_calls": )"
+          R"([{"function": {"name": "f", "arguments": {}}}]}, {"role": "tool", "name": "f"}, )"
+          R"({"role": "assistant", "content": "y"})"),
+      Rows{"u:q/a:[f][/]t:/a:[y][/]"});
+  for (const char* role :
+       {"developer", "tool", "function", "ipython", "martial", "us", "buyer", "user2"})
+    EXPECT_EQ(
+        row(fmt::format(
+            R"({{"role": "{}", "content": "z"}}, {{"role": "assistant", "content": "y"}})", role)),
+        Rows{fmt::format("u:q/{}:z/a:[y][/]", role[0])})
+        << role;
 }
 
 // Like some published templates: writes the last thought, and an empty thought if there is none.

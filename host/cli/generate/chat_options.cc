@@ -123,9 +123,9 @@ chat::Conversation given_messages(const std::string& file) {
                                       "has no messages; expected at least one",
                                       {R"(eg: [{"role": "user", "content": "hello"}])"}});
   for (std::size_t i = 0; i < out.size(); ++i)
-    if (out.role(i) == "user" && !out.messages()[i].root().find("content"))
-      log::warning("{}: message {} has the role user and no \"content\"; add it",
-                   file == "-" ? "stdin" : file, i + 1);
+    if (chat::lacks_content(out.messages()[i].root()))
+      log::warning("{}: message {} has the role {} and no \"content\"; add it",
+                   file == "-" ? "stdin" : file, i + 1, out.role(i));
   return out;
 }
 
