@@ -178,4 +178,15 @@ std::vector<std::string> find_files(const std::string& pattern) {
   return files;
 }
 
+std::string find_json_file(const std::vector<std::string>& patterns) {
+  for (const std::string& pattern : patterns)
+    for (const std::string& file : find_files(pattern)) {
+      std::string_view name = file;
+      for (const std::string_view packed : {".gz", ".zst"})
+        if (name.ends_with(packed)) name.remove_suffix(packed.size());
+      if (name.ends_with(".json") || name.ends_with(".jsonl")) return file;
+    }
+  return "";
+}
+
 }  // namespace lamina::data

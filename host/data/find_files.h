@@ -29,4 +29,8 @@ class NoFiles : public UserError {
 // directory without files.
 std::vector<std::string> find_files(const std::string& pattern);
 
+// Returns the first file for the patterns whose name ends in .json or .jsonl, perhaps compressed
+// (.gz, .zst); "" if there is none. Errors: as find_files().
+std::string find_json_file(const std::vector<std::string>& patterns);
+
 }  // namespace lamina::data

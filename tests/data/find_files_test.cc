@@ -32,6 +32,16 @@ TEST(FindFiles, Example) {
   EXPECT_EQ(find_files(dir / "b/*.txt"), (Strings{dir / "b/1.txt", dir / "b/2.txt"}));
 }
 
+TEST(FindFiles, JsonIsKnownByItsName) {
+  TempDir dir;
+  write_folder(dir);
+  EXPECT_EQ(find_json_file({dir / "b", dir / "a.txt"}), "");
+  EXPECT_EQ(find_json_file({dir.write("a.json.txt", ""), dir.write("b/x.jsonl.zst", ""),
+                            dir.write("c.json", "")}),
+            dir / "b/x.jsonl.zst");
+  EXPECT_EQ(find_json_file({dir / "*.json"}), dir / "c.json");
+}
+
 TEST(FindFiles, AGlobHasEveryMatchAsItWereNamed) {
   TempDir dir;
   write_folder(dir);

@@ -196,6 +196,20 @@ TEST(TrainErrors, BytesForALargeVocabularyAreAWarning) {
   EXPECT_THAT(w.lamina(chosen).err, ::testing::Not(::testing::HasSubstr(kWarning)));
 }
 
+TEST(TrainErrors, JsonThatIsReadAsTextIsAWarning) {
+  Workplace w;
+  fs::copy_file(w.path("text.txt"), w.path("text.jsonl"));
+  const std::vector<std::string> words = {"train", "run.toml", "--set", "data.train=text.jsonl"};
+  const char* const kWarning =
+      "'data.form' is not set: text.jsonl is read as plain text, with its keys and quotes";
+  EXPECT_THAT(w.lamina(words).err, ::testing::HasSubstr(kWarning));
+  std::vector<std::string> chosen = words;
+  chosen.insert(chosen.end(), {"--set", "data.form=text", "--out", "chosen"});
+  EXPECT_THAT(w.lamina(chosen).err, ::testing::Not(::testing::HasSubstr(kWarning)));
+  EXPECT_THAT(w.lamina({"eval", "-m", "out", "--data", "text.jsonl"}).err,
+              ::testing::HasSubstr("warning: text.jsonl: is read as plain text"));
+}
+
 TEST(TrainErrors, ARunDirectoryThatCannotBeMadeIsNamed) {
   Workplace w;
   w.expect({{"train", "run.toml", "--out", "text.txt/run"},

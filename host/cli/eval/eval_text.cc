@@ -15,6 +15,7 @@
 #include "cli/shell/status_line.h"
 #include "cli/shell/units.h"
 #include "core/log.h"
+#include "data/find_files.h"
 #include "data/load.h"
 #include "data/text_files.h"
 #include "data/token_store.h"
@@ -54,10 +55,16 @@ void check_text_options(const Arguments& a) {
 // The documents of --data, or the one of --ids.
 std::shared_ptr<const data::TokenStore> documents(const Arguments& a, const EvalSubject& s) {
   const std::int64_t vocab = s.opened.model->vocab_size();
-  if (!a.has("ids"))
+  if (!a.has("ids")) {
+    if (const std::string file = data::find_json_file(a.texts("data")); !file.empty())
+      log::warning(
+          "{}: is read as plain text, with its keys and quotes; --task choices and --task answers "
+          "read records",
+          file);
     return std::make_shared<const data::TokenStore>(
         data::tokenize_files(a.texts("data"), *data::parse_separator(a.text("separator")),
                              *s.tokenizer, vocab, end_if_asked));
+  }
   auto store = std::make_shared<data::TokenStore>();
   const std::vector<std::int32_t> ids = parse_ids(a.text("ids"));
   check_given_ids(ids, vocab);

@@ -1,16 +1,31 @@
 #include "cli/train/run_warnings.h"
 
 #include "core/log.h"
+#include "data/find_files.h"
 
 namespace lamina::cli {
 namespace {
 
+bool is_preset(const config::RunConfig& c, const char* key) {
+  const config::Entry* entry = c.values.find(key);
+  return entry && entry->origin.kind == config::Origin::Kind::preset;
+}
+
+// JSON among the data is a sign that the form was forgotten.
+void warn_of_unset_form(const config::RunConfig& c) {
+  if (c.data.form != "text" || !is_preset(c, "data.form")) return;
+  for (const auto* patterns : {&c.data.train, &c.data.validation})
+    if (const std::string file = data::find_json_file(*patterns); !file.empty())
+      return log::warning(
+          "'data.form' is not set: {} is read as plain text, with its keys and quotes; set it to "
+          "\"jsonl\", \"chat\" or \"preference\", or to \"text\"",
+          file);
+}
+
 // A vocabulary for words is a sign that the model's tokenizer was forgotten.
 void warn_of_unset_tokenizer(const decoder::Model& model, const config::RunConfig& c) {
   constexpr std::int64_t kFewIds = 4096;
-  const config::Entry* entry = c.values.find("data.tokenizer");
-  if (c.data.tokenizer != "byte" || model.vocab_size() < kFewIds || !entry ||
-      entry->origin.kind != config::Origin::Kind::preset)
+  if (c.data.tokenizer != "byte" || model.vocab_size() < kFewIds || !is_preset(c, "data.tokenizer"))
     return;
   if (c.data.form == "tokens")
     log::warning(
@@ -36,6 +51,7 @@ void warn_of_settings(const decoder::Model& model, const config::RunConfig& c) {
         "{}: 'lora.rank' is {}, and 'train.from' is missing: the adapter is trained on random "
         "weights, which stay as they are",
         c.values.where("lora.rank"), c.lora.rank);
+  warn_of_unset_form(c);
   warn_of_unset_tokenizer(model, c);
 }
 
