@@ -196,6 +196,17 @@ TEST(TrainErrors, BytesForALargeVocabularyAreAWarning) {
   EXPECT_THAT(w.lamina(chosen).err, ::testing::Not(::testing::HasSubstr(kWarning)));
 }
 
+// The learning rate ends the run after a few steps.
+TEST(TrainErrors, CheckpointsThatCannotFitAreAWarning) {
+  Workplace w;
+  const Finished f = w.lamina({"train", "run.toml", "--set", "optimizer.lr=1e30", "--set",
+                               "train.steps=10000000000", "--set", "checkpoint.every_steps=1",
+                               "--set", "checkpoint.keep=0"});
+  EXPECT_EQ(f.code, 3) << f.err;
+  EXPECT_THAT(f.err, ::testing::ContainsRegex("warning: out: .* are free for checkpoints, which "
+                                              "need up to"));
+}
+
 TEST(TrainErrors, JsonThatIsReadAsTextIsAWarning) {
   Workplace w;
   fs::copy_file(w.path("text.txt"), w.path("text.jsonl"));

@@ -12,6 +12,8 @@
 #include "cli/shell/units.h"
 #include "core/json_writer.h"
 #include "core/log.h"
+#include "train/loop/run_directory.h"
+#include "train/optimizer/train_state.h"
 
 namespace lamina::cli {
 namespace {
@@ -93,13 +95,19 @@ std::uint64_t disk_bytes(const DryRun& found) {
 
 }  // namespace
 
-void warn_of_disk(const DryRun& found, const config::RunConfig& run) {
+void warn_of_disk(const decoder::Model& model, const config::RunConfig& run) {
   const auto free = free_bytes(run.run.out);
-  if (!free || *free >= disk_bytes(found)) return;
+  const std::int64_t more =
+      inspect::max_checkpoints(run) - std::ssize(train::list_checkpoints(run.run.out));
+  if (!free || more <= 0) return;
+  const train::TrainBytes state = train::train_bytes(model.parameters(), run.train.dtype, false, {},
+                                                     run.optimizer, train::kept_average(run.train));
+  const std::uint64_t need = state.checkpoint() * static_cast<std::uint64_t>(more);
+  if (*free >= need) return;
   log::warning(
       "{}: {} are free for checkpoints, which need up to {}; free space, choose another run.out, "
       "or keep fewer with checkpoint.keep",
-      run.run.out, bytes(*free), bytes(disk_bytes(found)));
+      run.run.out, bytes(*free), bytes(need));
 }
 
 std::string dry_run_text(const DryRun& found, const decoder::Model& model,

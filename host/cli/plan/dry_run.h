@@ -27,8 +27,8 @@ struct DryRun {
   }
 };
 
-// Logs a warning if the disk has too little space for the checkpoints.
-void warn_of_disk(const DryRun& found, const config::RunConfig& run);
+// Logs a warning if the disk has too little space for the checkpoints that the run will add.
+void warn_of_disk(const decoder::Model& model, const config::RunConfig& run);
 
 // As text with bars, and as one JSON object with all sizes in bytes.
 std::string dry_run_text(const DryRun& found, const decoder::Model& model,

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "cli/plan/dry_run.h"
 #include "cli/shell/command.h"
 #include "cli/shell/plugins.h"
 #include "cli/shell/shell_word.h"
@@ -50,6 +51,7 @@ void begin(train::Run& run, const decoder::Model& model, const config::RunConfig
             model.family().plugin().version);
   if (!run.lock().problem().empty()) log::warning("{}", run.lock().problem());
   warn_of_settings(model, c);
+  warn_of_disk(model, c);
   for (const std::string& change : run.resumption().changes()) log::info("{}", change);
   for (const std::string& warning : run.resumption().set_aside()) log::warning("{}", warning);
   run.start();

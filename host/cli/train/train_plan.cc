@@ -148,7 +148,7 @@ int show_train_plan(const Arguments& a, const config::RunConfig& run,
   found.data = estimated();
   if (found.data.is_whole) check_data_of_run(run, section, *tokenizer, *model, checkpoint);
   warn_of_settings(*model, run);
-  warn_of_disk(found, run);
+  warn_of_disk(*model, run);
   print(a.flag("json") ? dry_run_json(found) : dry_run_text(found, *model, run));
   return 0;
 }

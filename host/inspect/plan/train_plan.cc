@@ -43,15 +43,6 @@ std::size_t update_transfer_bytes(const decoder::Model& model, const Backend& ba
   return bytes;
 }
 
-std::int64_t max_checkpoints(const config::RunConfig& run) {
-  // The checkpoint being written exists before one of the kept ones is removed.
-  const std::int64_t kept = run.checkpoint.keep + (run.checkpoint.keep_best ? 1 : 0);
-  const std::int64_t every = run.checkpoint.every_steps;
-  std::int64_t written = every > 0 ? (run.train.steps + every - 1) / every : 1;
-  if (run.checkpoint.keep_best) written = run.train.steps;  // at most: one per validation
-  return run.checkpoint.keep == 0 ? written : std::min(kept + 1, written);
-}
-
 // The plan options of a run that outlives them.
 PlanOptions placed_options(const config::RunConfig& run, const decoder::Model& model,
                            const TeacherOfPlan& teacher, int num_ranks) {
@@ -110,6 +101,15 @@ FitResult best_of(const std::vector<Fit>& all, std::size_t memory_bytes) {
 
 }  // namespace
 
+std::int64_t max_checkpoints(const config::RunConfig& run) {
+  // The checkpoint being written exists before one of the kept ones is removed.
+  const std::int64_t kept = run.checkpoint.keep + (run.checkpoint.keep_best ? 1 : 0);
+  const std::int64_t every = run.checkpoint.every_steps;
+  std::int64_t written = every > 0 ? (run.train.steps + every - 1) / every : 1;
+  if (run.checkpoint.keep_best) written = run.train.steps;  // at most: one per validation
+  return run.checkpoint.keep == 0 ? written : std::min(kept + 1, written);
+}
+
 PlanOptions plan_options(const config::RunConfig& run, const decoder::Model& model,
                          const TeacherOfPlan& teacher, int num_ranks) {
   const train::TrainStepOptions step = train::loop_options(run, num_ranks).step();
@@ -141,9 +141,7 @@ TrainPlan plan_training(const decoder::Model& model, const config::RunConfig& ru
   out.step_bytes = step.arena_bytes();
   out.step_host_bytes = step.program().host_bytes();
   out.validation_bytes = validation.temporaries;
-  out.checkpoint_bytes = static_cast<std::int64_t>(
-      out.memory.bytes.weights + out.memory.bytes.frozen + out.memory.bytes.moments +
-      out.memory.bytes.offloaded + out.memory.bytes.average);
+  out.checkpoint_bytes = static_cast<std::int64_t>(out.memory.bytes.checkpoint());
   out.num_checkpoints = max_checkpoints(run);
   return out;
 }

@@ -13,6 +13,9 @@ namespace lamina::inspect {
 // The second model of a run's task, as its directory describes it; null if there is none.
 using TeacherOfPlan = std::shared_ptr<const decoder::Model>;
 
+// Returns the maximum number of checkpoints on the disk at once, including the one being written.
+std::int64_t max_checkpoints(const config::RunConfig& run);
+
 // The plan options of a run. Throws UserError (exit 2) as train::remat_policy() does.
 // `num_ranks` devices share each step.
 PlanOptions plan_options(const config::RunConfig& run, const decoder::Model& model,
@@ -25,7 +28,7 @@ struct TrainPlan {
   std::size_t validation_bytes = 0;   // of a validation; 0 without one
   std::size_t transfer_bytes = 0;     // of inputs, losses and numbers of updates on the device
   std::int64_t checkpoint_bytes = 0;  // master weights and optimizer state
-  std::int64_t num_checkpoints = 0;   // on the disk at once, including the one being written
+  std::int64_t num_checkpoints = 0;   // max_checkpoints()
 
   // In the memory of the device. The CPU has no host_bytes().
   std::size_t memory_bytes() const {

@@ -29,6 +29,8 @@ struct TrainBytes {
   std::size_t offloaded = 0;  // moments and weights in host memory, which are not counted above
   // In the memory of the device.
   std::size_t total() const { return weights + frozen + copies + moments + average + gradients; }
+  // In the files of a checkpoint.
+  std::size_t checkpoint() const { return weights + frozen + moments + average + offloaded; }
 };
 
 // The moving average of the weights that a run keeps.
