@@ -23,12 +23,17 @@ void check_training_length(const Model& model, std::int64_t tokens, std::string_
   model.check_length(tokens, what);
   const std::optional<std::int64_t> limit = model.max_length();
   if (!limit || tokens <= *limit) return;
+  // With train.from, [model] cannot have another value than the directory.
+  const config::Entry* entry = model.config().values().find(LAMINA_CONFIG_MAX_POSITIONS);
+  const bool is_published = entry && entry->origin.kind == config::Origin::Kind::json;
   throw UserError(
       ExitCode::usage,
       {std::string(what),
        fmt::format("is {}; the model is made for sequences of {} tokens", tokens, *limit),
        {model.config().describe(LAMINA_CONFIG_MAX_POSITIONS),
-        fmt::format("use at most {}, or raise model.{}", *limit, LAMINA_CONFIG_MAX_POSITIONS)}});
+        fmt::format("use at most {}, or raise {}", *limit,
+                    is_published ? "the value in that file"
+                                 : fmt::format("model.{}", LAMINA_CONFIG_MAX_POSITIONS))}});
 }
 
 }  // namespace lamina::decoder

@@ -40,6 +40,11 @@ TEST(FinetuningErrors, TheModelIsTheDirectorys) {
             4,
             {"train.from: ", "model has 9 tensors that the model has no use for",
              "'layers.2.attention.wk.weight'"}},
+           {{"train", "run.toml", "--set", "data.sequence_length=513"},
+            2,
+            {"data.sequence_length: is 513; the model is made for sequences of 512 tokens\n"
+             "  max_position_embeddings = 512 (",
+             "model/config.json:13)\n  use at most 512, or raise the value in that file"}},
            {{"train", "run.toml", "--set", "data.tokenizer=changed"},
             2,
             {"data.tokenizer: gives token 8 the text 'keep', but in ", "it is 'deep'"}},
