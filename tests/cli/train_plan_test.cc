@@ -271,7 +271,15 @@ TEST(TrainPlan, AModelThatFitsNowhereIsAnErrorWithBothSizes) {
   EXPECT_EQ(f.out, "");
   EXPECT_THAT(f.err, ContainsRegex("run.toml: does not fit: it needs at least [0-9.]+ TiB, and may "
                                    "use [0-9.]+ [GM]iB of [0-9.]+ [GM]iB available"));
-  EXPECT_THAT(f.err, HasSubstr("[lora]"));
+  EXPECT_THAT(f.err, HasSubstr("\n  use fewer trained parameters ([lora]), or shorter rows "
+                               "(data.sequence_length), or moments in fewer bytes "
+                               "(optimizer.moments)\n"));
+  const Finished small =
+      lamina_program({"train", run, "--fit", "--set", "model.hidden_size=65536", "--set",
+                      "model.intermediate_size=262144", "--set", "model.num_hidden_layers=100",
+                      "--set", "lora.rank=1", "--set", "optimizer.moments=8bit"});
+  EXPECT_EQ(small.code, 7) << small.err;
+  EXPECT_THAT(small.err, HasSubstr("\n  use shorter rows (data.sequence_length)\n"));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "cli/train/train_plan.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <memory>
@@ -72,6 +73,19 @@ std::string fit_json(const inspect::Fit& fit, std::uint64_t available) {
   return json.text() + "\n";
 }
 
+// Returns settings that need less memory, without those that the run has.
+std::string advice_on_fit(const config::RunConfig& run) {
+  std::vector<std::string_view> ways;
+  if (run.lora.rank == 0)
+    ways.emplace_back("fewer trained parameters ([lora])");
+  else if (!run.train.from.empty() && run.train.quantize.empty())
+    ways.emplace_back("a quantised base (train.quantize)");
+  ways.emplace_back("shorter rows (data.sequence_length)");
+  if (run.optimizer.moments != "8bit" && run.optimizer.name != "adafactor")
+    ways.emplace_back("moments in fewer bytes (optimizer.moments)");
+  return fmt::format("use {}", fmt::join(ways, ", or "));
+}
+
 // `other_bytes`: of the program and of tokens in memory, which no setting changes.
 std::string show_fit(const Arguments& a, const decoder::Model& model, const config::RunConfig& run,
                      const inspect::TeacherOfPlan& teacher,
@@ -87,8 +101,7 @@ std::string show_fit(const Arguments& a, const decoder::Model& model, const conf
         {a.positionals[0],
          fmt::format("does not fit: it needs at least {}, and may use {} of {} available",
                      bytes(found.smallest_bytes + other_bytes), bytes(usable), bytes(available)),
-         {"train fewer parameters ([lora]), shorter rows (data.sequence_length), or moments in "
-          "fewer bytes (optimizer.moments)"}});
+         {advice_on_fit(run)}});
   found.fit->memory_bytes += other_bytes;
   return a.flag("json") ? fit_json(*found.fit, available)
                         : fit_text(*found.fit, run, available, devices.size());
