@@ -1,6 +1,7 @@
 // --quantize and --quantize-rule: the format of every parameter, and rules that are mistakes.
 #include "weights/quantise/rules.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -141,10 +142,34 @@ TEST(QuantiseRules, AnotherFormIsAnErrorWithExamples) {
                       "has no range of layers; expected layers:FIRST-LAST");
 }
 
-TEST(QuantiseRules, MatricesWithOddRowsStayPlain) {
-  const decoder::Model model = open_description(
+// w2 has rows of 40.
+decoder::Model model_with_odd_rows() {
+  return open_description(
       "family = \"llama2\"\n[model]\nvocab_size = 12\nhidden_size = 64\nintermediate_size = 40\n"
       "num_hidden_layers = 1\nnum_attention_heads = 2\nnum_key_value_heads = 1\n");
+}
+
+TEST(QuantiseRules, AFormatForOddRowsAloneIsAnError) {
+  EXPECT_USER_ERROR(
+      weights::choose_storage(model_with_odd_rows(),
+                              quantisation("int4", {"layers.*.w2.weight=int8"}), DType::bf16),
+      ExitCode::usage,
+      "--quantize-rule layers.*.w2.weight=int8: matches no matrix that can be quantised\n"
+      "  the rows of 'layers.0.feed_forward.w2.weight' [64, 40] are not multiples of 32 values");
+}
+
+TEST(QuantiseRules, TheWarningOfOddRowsNamesTheFormatOfTheirRule) {
+  ::testing::internal::CaptureStderr();
+  storage_of(model_with_odd_rows(), quantisation("int4", {"layers:0=int8"}), "embed.weight");
+  EXPECT_THAT(
+      ::testing::internal::GetCapturedStderr(),
+      ::testing::HasSubstr("matrices that should become int8 stay plain, because their rows "
+                           "are not multiples of 32 values: 1, eg: "
+                           "'layers.0.feed_forward.w2.weight' [64, 40]"));
+}
+
+TEST(QuantiseRules, MatricesWithOddRowsStayPlain) {
+  const decoder::Model model = model_with_odd_rows();
   EXPECT_EQ(storage_of(model, quantisation("int8"), "layers.0.feed_forward.w2.weight"), "plain");
   EXPECT_EQ(storage_of(model, quantisation("int8"), "layers.0.feed_forward.w1.weight"), "INT8_64");
 }

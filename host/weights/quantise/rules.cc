@@ -64,13 +64,17 @@ class Chooser {
 
   void apply(const QuantiseRule& rule) {
     bool any = false, storable = false, counts = false;
+    const std::size_t first_odd = odd_rows_.size();
+    std::size_t set_now = 0;
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       if (!fits(rule, parameters_[i])) continue;
       any = true;
       storable = storable || storable_[i];
       if (taken_[i]) continue;
       counts = taken_[i] = true;
-      if (!rule.format.empty() && storable_[i]) set(i, rule.format);
+      if (rule.format.empty() || !storable_[i]) continue;
+      set(i, rule.format);
+      ++set_now;
     }
     if (!any) refuse(rule, "matches no parameter of this model", note_on(rule));
     if (!counts)
@@ -80,6 +84,12 @@ class Chooser {
       refuse(rule, "matches no matrix that can be quantised",
              "products, experts, the head and the embedding can; norms, biases, convolutions and "
              "parameters of scans stay as they are");
+    if (set_now > 0 && odd_rows_.size() == first_odd + set_now)
+      refuse(rule, "matches no matrix that can be quantised",
+             fmt::format("the rows of '{}' {} are not multiples of {} values",
+                         odd_rows_[first_odd].parameter->name,
+                         to_string(odd_rows_[first_odd].parameter->desc.shape),
+                         formats::row_unit(rule.format)));
   }
 
   void apply_default() {
@@ -89,32 +99,44 @@ class Chooser {
   }
 
   std::vector<const formats::BlockFormat*> take() {
-    const std::string& format = what_.format;
     const bool none = std::ranges::all_of(storages_, [](auto* storage) { return !storage; });
     if (none && odd_rows_.empty())
-      throw UserError(ExitCode::usage, {what_.rule_option,
-                                        fmt::format("leaves no matrix to quantise to {}", format),
-                                        {"remove a rule with none"}});
-    if (!odd_rows_.empty())
-      log::warning("{}", odd_rows_text(format, none ? "all" : std::to_string(odd_rows_.size())));
+      throw UserError(ExitCode::usage,
+                      {what_.rule_option,
+                       fmt::format("leaves no matrix to quantise to {}", what_.format),
+                       {"remove a rule with none"}});
+    while (!odd_rows_.empty()) {
+      const std::string format = odd_rows_.front().format;
+      std::vector<const Parameter*> same;
+      for (const OddRows& odd : odd_rows_)
+        if (odd.format == format) same.push_back(odd.parameter);
+      std::erase_if(odd_rows_, [&](const OddRows& odd) { return odd.format == format; });
+      const bool all = none && odd_rows_.empty();
+      log::warning("{}", odd_rows_text(format, same, all ? "all" : std::to_string(same.size())));
+    }
     return std::move(storages_);
   }
 
  private:
+  // A matrix whose rows no block of its format divides.
+  struct OddRows {
+    const Parameter* parameter;
+    std::string format;
+  };
+
   void set(std::size_t i, const std::string& format) {
     storages_[i] = formats::format_for(format, parameters_[i].desc.shape[-1]);
-    if (storages_[i]) return;
-    if (odd_rows_.empty()) odd_format_ = format;
-    odd_rows_.push_back(&parameters_[i]);
+    if (!storages_[i]) odd_rows_.push_back({&parameters_[i], format});
   }
 
-  std::string odd_rows_text(const std::string& format, const std::string& count) const {
-    const Parameter& p = *odd_rows_.front();
+  std::string odd_rows_text(const std::string& format, std::span<const Parameter* const> odd,
+                            const std::string& count) const {
+    const Parameter& p = *odd.front();
     return fmt::format(
         "matrices that should become {} stay plain, because their rows are not multiples of {} "
         "values: {}, eg: '{}' {}; this accepts that without a warning: {}",
-        format, formats::row_unit(odd_format_), count, p.name, to_string(p.desc.shape),
-        rules_of_none(what_.rule_option, odd_rows_));
+        format, formats::row_unit(format), count, p.name, to_string(p.desc.shape),
+        rules_of_none(what_.rule_option, odd));
   }
 
   std::string note_on(const QuantiseRule& rule) const {
@@ -134,8 +156,7 @@ class Chooser {
   const std::vector<Parameter>& parameters_;
   std::vector<bool> storable_, taken_;
   std::vector<const formats::BlockFormat*> storages_;
-  std::vector<const Parameter*> odd_rows_;  // without a block size that divides them
-  std::string odd_format_;                  // of the first
+  std::vector<OddRows> odd_rows_;
 };
 
 }  // namespace
