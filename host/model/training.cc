@@ -393,10 +393,12 @@ void quantise_frozen(const config::RunConfig& run, const train::StartWeights* we
                                  "must be plain",
                                  what.format),
                      {"add [lora] with a rank, which trains an adapter only, or remove the key"}});
-  std::vector<const formats::BlockFormat*> storages =
-      weights::choose_storage(model, what, run.train.dtype, std::move(storable));
-  if (weights) weights->check_are_plain(weights::quantised_parameters(storages), what);
-  weights::set_quantised(model, std::move(storages));
+  weights::set_quantised(
+      model, weights::choose_storage(
+                 model, what, run.train.dtype, std::move(storable), [&](auto storages) {
+                   if (weights)
+                     weights->check_are_plain(weights::quantised_parameters(storages), what);
+                 }));
 }
 
 void set_learning(const config::RunConfig& run, const train::StartWeights* weights,

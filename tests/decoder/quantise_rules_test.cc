@@ -168,6 +168,17 @@ TEST(QuantiseRules, TheWarningOfOddRowsNamesTheFormatOfTheirRule) {
                            "'layers.0.feed_forward.w2.weight' [64, 40]"));
 }
 
+TEST(QuantiseRules, ARefusedChoiceHasNoWarning) {
+  ::testing::internal::CaptureStderr();
+  EXPECT_USER_ERROR(
+      weights::choose_storage(model_with_odd_rows(), quantisation("int4"), DType::bf16,
+                              [](auto) {
+                                throw UserError(ExitCode::usage, {"--quantize", "refused", {}});
+                              }),
+      ExitCode::usage, "--quantize: refused");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
 TEST(QuantiseRules, MatricesWithOddRowsStayPlain) {
   const decoder::Model model = model_with_odd_rows();
   EXPECT_EQ(storage_of(model, quantisation("int8"), "layers.0.feed_forward.w2.weight"), "plain");

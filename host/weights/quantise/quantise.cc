@@ -62,11 +62,11 @@ std::vector<int> quantised_parameters(std::span<const formats::BlockFormat* cons
 
 void quantise(decoder::Model& model, const io::WeightFiles* files, DType compute,
               const Quantisation& what) {
-  std::vector<const formats::BlockFormat*> storages = choose_storage(model, what, compute);
-  if (files)
-    check_are_plain(model, quantised_parameters(storages), what, match_weights(model, *files),
-                    *files);
-  set_quantised(model, std::move(storages));
+  set_quantised(model, choose_storage(model, what, compute, [&](auto storages) {
+                  if (files)
+                    check_are_plain(model, quantised_parameters(storages), what,
+                                    match_weights(model, *files), *files);
+                }));
 }
 
 void set_quantised(decoder::Model& model, std::vector<const formats::BlockFormat*> storages) {

@@ -98,13 +98,14 @@ class Chooser {
         set(i, what_.format);
   }
 
-  std::vector<const formats::BlockFormat*> take() {
+  std::vector<const formats::BlockFormat*> take(const StorageCheck& check) {
     const bool none = std::ranges::all_of(storages_, [](auto* storage) { return !storage; });
     if (none && odd_rows_.empty())
       throw UserError(ExitCode::usage,
                       {what_.rule_option,
                        fmt::format("leaves no matrix to quantise to {}", what_.format),
                        {"remove a rule with none"}});
+    if (check) check(storages_);
     while (!odd_rows_.empty()) {
       const std::string format = odd_rows_.front().format;
       std::vector<const Parameter*> same;
@@ -214,17 +215,19 @@ QuantiseRule parse_quantise_rule(const std::string& text, const std::string& whe
 }
 
 std::vector<const formats::BlockFormat*> choose_storage(const decoder::Model& model,
-                                                        const Quantisation& what, DType compute) {
-  return choose_storage(model, what, compute, model.storable_parameters());
+                                                        const Quantisation& what, DType compute,
+                                                        const StorageCheck& check) {
+  return choose_storage(model, what, compute, model.storable_parameters(), check);
 }
 
 std::vector<const formats::BlockFormat*> choose_storage(const decoder::Model& model,
                                                         const Quantisation& what, DType compute,
-                                                        std::vector<bool> storable) {
+                                                        std::vector<bool> storable,
+                                                        const StorageCheck& check) {
   Chooser chooser(model, what, compute, std::move(storable));
   for (const QuantiseRule& rule : what.rules) chooser.apply(rule);
   chooser.apply_default();
-  return chooser.take();
+  return chooser.take(check);
 }
 
 }  // namespace lamina::weights

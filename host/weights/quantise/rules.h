@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -45,16 +46,21 @@ QuantiseRule parse_quantise_rule(const std::string& text,
 std::string rules_of_none(std::string_view rule_option,
                           std::span<const decoder::Parameter* const> parameters);
 
+// May refuse a choice of storages.
+using StorageCheck = std::function<void(std::span<const formats::BlockFormat* const>)>;
+
 // Returns the storage of each parameter; null: not quantised. Only matrices that graphs of decoding
 // read in blocks are quantised, but no adapters; without rules only the role "weight". Warns of
-// matrices that stay plain because their rows are not whole blocks.
+// matrices that stay plain because their rows are not whole blocks, after `check`.
 // UserError (exit 2): a rule that matches nothing, or nothing that can be quantised, or only
 // parameters of earlier rules; rules that leave nothing.
 std::vector<const formats::BlockFormat*> choose_storage(const decoder::Model& model,
-                                                        const Quantisation& what, DType compute);
+                                                        const Quantisation& what, DType compute,
+                                                        const StorageCheck& check = {});
 // Likewise for other graphs, which read the `storable` parameters (one per parameter) in blocks.
 std::vector<const formats::BlockFormat*> choose_storage(const decoder::Model& model,
                                                         const Quantisation& what, DType compute,
-                                                        std::vector<bool> storable);
+                                                        std::vector<bool> storable,
+                                                        const StorageCheck& check = {});
 
 }  // namespace lamina::weights
