@@ -17,7 +17,7 @@ std::optional<std::int64_t> max_length_with(const std::string& lines) {
 }
 
 TEST(MaxLength, IsTheLowestOfTheLimitsThatTheModelHas) {
-  EXPECT_EQ(max_length_with(""), std::nullopt);
+  EXPECT_EQ(max_length_with(""), 2048);  // the default
   EXPECT_EQ(max_length_with("max_position_embeddings = 64\n"), 64);
   EXPECT_EQ(max_length_with("trainable_position_size = 40\n"), 40);
   EXPECT_EQ(max_length_with("trainable_position_size = 40\nmax_position_embeddings = 64\n"), 40);

@@ -201,7 +201,7 @@ TEST(TrainErrors, CheckpointsThatCannotFitAreAWarning) {
   Workplace w;
   const Finished f = w.lamina({"train", "run.toml", "--set", "optimizer.lr=1e30", "--set",
                                "train.steps=10000000000", "--set", "checkpoint.every_steps=1",
-                               "--set", "checkpoint.keep=0"});
+                               "--set", "checkpoint.keep=1000000000"});
   EXPECT_EQ(f.code, 3) << f.err;
   EXPECT_THAT(f.err, ::testing::ContainsRegex("warning: out: .* are free for checkpoints, which "
                                               "need up to"));
