@@ -65,6 +65,29 @@ TEST(FinetuningErrors, TheModelIsTheDirectorys) {
   EXPECT_EQ(f.code, 0) << f.err;
 }
 
+// The vocabulary is small, so that only the tokenizer of the directory shows that it was forgotten.
+TEST(FinetuningErrors, ADirectoryThatOnlyDescribesTheModelIsSaid) {
+  const FinetuningPlace place;
+  place.write("described.toml",
+              "model = \"model\"\n[data]\ntrain = [\"text.txt\"]\nsequence_length = 12\n[train]\n"
+              "steps = 1\nbatch_size = 2\n[run]\nout = \"out\"\n");
+  const std::vector<std::string> words = {"train", "described.toml", "--dry-run", "--set",
+                                          "model.vocab_size=300"};
+  const Finished f = place.lamina(words);
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(f.err,
+              ::testing::ContainsRegex("the weights in .*model are not read: training starts "
+                                       "from random ones; train.from reads them"));
+  EXPECT_THAT(f.err,
+              ::testing::ContainsRegex("warning: 'data.tokenizer' is not set: text is read as "
+                                       "bytes, with 258 of the model's 300 ids; set it to "
+                                       "\".*model\", or to \"byte\""));
+  std::vector<std::string> chosen = words;
+  chosen.insert(chosen.end(), {"--set", "data.tokenizer=byte"});
+  EXPECT_THAT(place.lamina(chosen).err,
+              ::testing::Not(::testing::HasSubstr("'data.tokenizer' is not set")));
+}
+
 TEST(FinetuningErrors, AMissingStartIsAtItsLine) {
   const FinetuningPlace place;
   place.write("gone.toml",

@@ -1,10 +1,16 @@
 #include "cli/train/run_warnings.h"
 
+#include <filesystem>
+
 #include "core/log.h"
 #include "data/find_files.h"
+#include "io/weight_files.h"
+#include "text/tokenizer.h"
 
 namespace lamina::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 bool is_preset(const config::RunConfig& c, const char* key) {
   const config::Entry* entry = c.values.find(key);
@@ -22,11 +28,19 @@ void warn_of_unset_form(const config::RunConfig& c) {
           file);
 }
 
+// Returns the directory of `model = "DIR"`, which only describes the model; "" if there is none.
+std::string described_by(const config::RunConfig& c) {
+  std::error_code ignored;
+  return c.train.from.empty() && fs::is_directory(c.model.path, ignored) ? c.model.path : "";
+}
+
 // A vocabulary for words is a sign that the model's tokenizer was forgotten.
 void warn_of_unset_tokenizer(const decoder::Model& model, const config::RunConfig& c) {
   constexpr std::int64_t kFewIds = 4096;
-  if (c.data.tokenizer != "byte" || model.vocab_size() < kFewIds || !is_preset(c, "data.tokenizer"))
-    return;
+  if (c.data.tokenizer != "byte" || !is_preset(c, "data.tokenizer")) return;
+  const std::string directory = described_by(c);
+  const bool has_one = !directory.empty() && text::has_tokenizer(directory);
+  if (model.vocab_size() < kFewIds && !has_one) return;
   if (c.data.form == "tokens")
     log::warning(
         "'data.tokenizer' is not set: text of the model is written as bytes; set it to the "
@@ -34,8 +48,9 @@ void warn_of_unset_tokenizer(const decoder::Model& model, const config::RunConfi
   else
     log::warning(
         "'data.tokenizer' is not set: text is read as bytes, with 258 of the model's {} ids; set "
-        "it to a directory with a tokenizer, or to \"byte\"",
-        model.vocab_size());
+        "it to {}, or to \"byte\"",
+        model.vocab_size(),
+        has_one ? fmt::format("\"{}\"", directory) : "a directory with a tokenizer");
 }
 
 }  // namespace
@@ -51,6 +66,12 @@ void warn_of_settings(const decoder::Model& model, const config::RunConfig& c) {
         "{}: 'lora.rank' is {}, and 'train.from' is missing: the adapter is trained on random "
         "weights, which stay as they are",
         c.values.where("lora.rank"), c.lora.rank);
+  if (const std::string directory = described_by(c);
+      !directory.empty() && io::has_weight_set(directory))
+    log::info(
+        "the weights in {} are not read: training starts from random ones; train.from reads "
+        "them",
+        directory);
   warn_of_unset_form(c);
   warn_of_unset_tokenizer(model, c);
 }
