@@ -122,6 +122,19 @@ std::string plain_description(std::string_view description) {
   return out;
 }
 
+// Advice about the mistakes that readers of other formats make; "" for others.
+std::string advice_on(const std::string& description) {
+  if (description.starts_with("value: could not determine value type") ||
+      description.starts_with("boolean: ") ||
+      description.starts_with("floating-point: expected '") ||  // of nan and inf
+      description.starts_with("floating-point: expected value-terminator"))
+    return "a text needs quotes, eg key = \"text\"";
+  if (description.starts_with("inline table: ") &&
+      (description.ends_with("saw '\\n'") || description.ends_with("saw '\\r'")))
+    return "a table in { } must be on one line; for several lines write a section, eg [model]";
+  return "";
+}
+
 std::string too_deep_text() {
   return fmt::format("is nested deeper than {} levels", kMaxTomlDepth);
 }
@@ -152,9 +165,12 @@ Raw parse_toml(std::string_view text, const std::string& name, Origin::Kind kind
   if (!result) {
     const toml::parse_error& error = result.error();
     auto at = error.source().begin;
+    const std::string description = plain_description(error.description());
+    std::vector<std::string> notes = show_line(text, at.line, at.column);
+    if (std::string advice = advice_on(description); !advice.empty())
+      notes.push_back(std::move(advice));
     throw UserError(ExitCode::usage, {fmt::format("{}:{}:{}", name, at.line, at.column),
-                                      "not TOML 1.0: " + plain_description(error.description()),
-                                      show_line(text, at.line, at.column)});
+                                      "not TOML 1.0: " + description, std::move(notes)});
   }
   Raw out;
   flatten({name, kind, folder, ""}, "", result.table(), out);

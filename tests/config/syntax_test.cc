@@ -58,6 +58,19 @@ TEST(Syntax, MistakesAreShownWithACaret) {
   for (const Refusal& c : cases) EXPECT_USER_ERROR(parse(c.text), 2, c.says);
 }
 
+TEST(Syntax, MistakesOfOtherFormatsHaveAdvice) {
+  for (const char* text :
+       {"a = some/name", "a = name", "a = [x.txt]", "a = false_friend", "a = nano"})
+    EXPECT_ERROR_SAYS(parse(text), 2, "\n  a text needs quotes, eg key = \"text\"");
+  for (const char* text : {"a = { b = 1,\n c = 2 }", "a = {\r\n b = 1 }", "a = { b = 1\n}"})
+    EXPECT_ERROR_SAYS(parse(text), 2,
+                      "\n  a table in { } must be on one line; for several lines write a section, "
+                      "eg [model]");
+  EXPECT_USER_ERROR(parse("a = 1x"), 2,
+                    "run.toml:1:6: not TOML 1.0: decimal integer: expected digit, saw 'x'\n"
+                    "  a = 1x\n       ^");
+}
+
 TEST(Syntax, HostileTextIsAnErrorAndNoAbort) {
   const std::string cases[] = {"[[[",
                                "[a",
