@@ -323,8 +323,8 @@ OpenedModel open_weights(const std::string& path, const registry::Catalog& plugi
                          const WeightChoice& choice) {
   const bool describes = fs::path(path).extension() == ".toml" && fs::is_regular_file(path);
   if (fs::is_regular_file(path) && !describes && io::gguf_in(path).empty())
-    throw UserError(ExitCode::checkpoint,
-                    {path, fmt::format("is a file; {}", train::kModelPlaces), {}});
+    throw UserError(ExitCode::checkpoint, {path, fmt::format("is a file; {}", train::kModelPlaces),
+                                           train::advice_on_file(path)});
   const auto read = [&] { return open(path, plugins, {}, choice.overrides, choice.adapter); };
   OpenedModel out = describes ? without_lines(path, read) : read();
   if (out.directory.empty())

@@ -106,6 +106,10 @@ TEST(FinetuningErrors, AMissingModelInAnExistingFolderIsNoDownload) {
   const Finished hub = place.lamina({"decode", "-m", "org/name", "-p", "a"});
   EXPECT_EQ(hub.code, 4);
   EXPECT_THAT(hub.err, ::testing::HasSubstr("\n  lamina downloads no models: "));
+  const Finished file = place.lamina({"decode", "-m", "model/model.safetensors", "-p", "a"});
+  EXPECT_EQ(file.code, 4);
+  EXPECT_THAT(file.err, ::testing::HasSubstr("model/model.safetensors: is a file; expected"));
+  EXPECT_THAT(file.err, ::testing::HasSubstr("\n  give its folder, model\n"));
   const Finished typo = place.lamina({"decode", "-m", "model/step", "-p", "a"});
   EXPECT_EQ(typo.code, 4);
   EXPECT_THAT(typo.err, ::testing::HasSubstr("model/step: no such file or directory"));

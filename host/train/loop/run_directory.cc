@@ -127,21 +127,34 @@ std::string newest_checkpoint(const std::string& path) {
   return entries.empty() ? "" : entries.back().path;
 }
 
+std::vector<std::string> advice_on_file(const std::string& path) {
+  fs::path folder = fs::path(path).parent_path();
+  if (folder.empty()) folder = ".";
+  std::error_code error;
+  if (!fs::exists(folder / "config.json", error)) return {};
+  return {fmt::format("give its folder, {}", folder.string())};
+}
+
+std::vector<std::string> advice_on_missing(const std::string& path) {
+  const bool is_relative = !path.starts_with('/') && !path.starts_with('.');
+  std::error_code error;
+  // "org/name", as on the Hub; a folder that exists is no organisation.
+  if (!is_relative || std::ranges::count(path, '/') != 1 ||
+      fs::exists(path.substr(0, path.find('/')), error))
+    return {};
+  return {"lamina downloads no models: give the directory of a downloaded one"};
+}
+
 std::string resolve_model_directory(const std::string& named) {
   std::string path = resolve_best(named);
-  if (!fs::exists(path)) {
-    ErrorText text{path, fmt::format("no such file or directory; {}", kModelPlaces), {}};
-    const bool is_relative = !path.starts_with('/') && !path.starts_with('.');
-    std::error_code error;
-    // "org/name", as on the Hub; a folder that exists is no organisation.
-    if (is_relative && std::ranges::count(path, '/') == 1 &&
-        !fs::exists(path.substr(0, path.find('/')), error))
-      text.notes = {"lamina downloads no models: give the directory of a downloaded one"};
-    throw UserError(ExitCode::checkpoint, std::move(text));
-  }
-  if (!fs::is_directory(path))
+  if (!fs::exists(path))
     throw UserError(ExitCode::checkpoint,
-                    {path, fmt::format("is not a directory; {}", kModelPlaces), {}});
+                    {path, fmt::format("no such file or directory; {}", kModelPlaces),
+                     advice_on_missing(path)});
+  if (!fs::is_directory(path))
+    throw UserError(
+        ExitCode::checkpoint,
+        {path, fmt::format("is not a directory; {}", kModelPlaces), advice_on_file(path)});
   fs::path directory = path;
   if (fs::exists(directory / "model.toml") || fs::exists(directory / "config.json")) return path;
   if (std::string newest = newest_checkpoint(path); !newest.empty()) return newest;

@@ -57,6 +57,12 @@ std::string newest_checkpoint(const std::string& path);
 inline constexpr std::string_view kModelPlaces =
     "expected a Hugging Face directory, a GGUF file, a checkpoint or a run directory";
 
+// Returns advice about a path that is a file, not a model: the folder that it is part of, if that
+// is one.
+std::vector<std::string> advice_on_file(const std::string& path);
+// Returns advice about a path that does not exist and may be a name on the Hub.
+std::vector<std::string> advice_on_missing(const std::string& path);
+
 // Returns the directory with a model to which `path` refers: itself, the newest checkpoint in it,
 // or the best one if it is RUN/checkpoints/best. If there is none, throws UserError (exit 4), which
 // lists the contents of `path`.
