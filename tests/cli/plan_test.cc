@@ -197,6 +197,14 @@ TEST(Plan, MistakesAreNamed) {
   EXPECT_EQ(lamina_program({"plan", "none.toml"}).err,
             "error: none.toml: no such file or directory; expected a run file, a model file or a "
             "model directory\n");
+  for (const char* command : {"plan", "explain"}) {
+    const Finished hub = lamina_program({command, "org/name"});
+    EXPECT_EQ(hub.code, 4);
+    EXPECT_EQ(hub.err,
+              "error: org/name: no such file or directory; expected a run file, a model file or a "
+              "model directory\n"
+              "  lamina downloads no models: give the directory of a downloaded one\n");
+  }
   const Finished longer = lamina_program({"plan", shipped("gpt2-124m"), "--context", "2000"});
   EXPECT_EQ(longer.code, 2);
   EXPECT_THAT(longer.err, HasSubstr("--context"));

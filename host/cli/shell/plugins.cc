@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "train/loop/run_directory.h"
 
 namespace lamina::cli {
 
@@ -57,9 +58,11 @@ registry::PluginFile choose_plugin(const std::string& what, const Globals& globa
 }
 
 void require_description(const std::string& path, std::string_view expected) {
-  if (!std::filesystem::exists(path))
-    throw UserError(ExitCode::usage,
-                    {path, fmt::format("no such file or directory; expected {}", expected), {}});
+  if (std::filesystem::exists(path)) return;
+  const bool is_toml = std::filesystem::path(path).extension() == ".toml";
+  throw UserError(is_toml ? ExitCode::usage : ExitCode::checkpoint,
+                  {path, fmt::format("no such file or directory; expected {}", expected),
+                   train::advice_on_missing(path)});
 }
 
 }  // namespace lamina::cli

@@ -18,8 +18,8 @@ bool is_plugin_path(const std::string& what);
 // The plugin with this path, family, id, or file name without suffix. PluginError if there is none.
 registry::PluginFile choose_plugin(const std::string& what, const Globals& globals);
 
-// UserError (exit 2) if `path` does not exist. `expected`: the kinds of files that the command
-// takes.
+// UserError if `path` does not exist: exit 2 for a .toml file, else 4. `expected`: the kinds of
+// files that the command takes.
 void require_description(const std::string& path, std::string_view expected =
                                                       "a run file, a model file or a model "
                                                       "directory");
