@@ -79,8 +79,23 @@ TEST(PlainLine, SkipsUnknownNumbers) {
 
 TEST(BarLine, Example) {
   EXPECT_EQ(bar_line(kReport, kPace, 120, false),
-            "#------------------------- step  120/2000   6.0%  loss 2.431  ema 2.455  gnorm 0.84  "
+            "#----------------------- step  120/2000   6.0%  loss 2.431  ema 2.455  gnorm 0.84  "
             "lr 2.00e-05  41.2k tok/s  eta 1h12m");
+}
+
+TEST(BarLine, TheBarHasTheSameLengthAllRun) {
+  const auto bar_width = [](const StepReport& report, const Pace& pace, int columns) {
+    return bar_line(report, pace, columns, false).find("step");
+  };
+  for (const int columns : {79, 99, 120})
+    for (const Pace& pace : {Pace{2.4551, 0, -1}, Pace{2.4551, 466, 9.83}, Pace{2.4551, 9.12, 11},
+                             Pace{2.4551, 41210, 3599}})
+      for (const std::int64_t step : {1, 2000}) {
+        StepReport report = kReport;
+        report.step = step;
+        EXPECT_EQ(bar_width(report, pace, columns), bar_width(kReport, kPace, columns))
+            << columns << " columns: " << bar_line(report, pace, columns, false);
+      }
 }
 
 TEST(BarLine, NeverIsWiderThanTheTerminal) {

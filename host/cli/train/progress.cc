@@ -67,21 +67,23 @@ std::string bar_line(const StepReport& report, const Pace& pace, int columns, bo
   double fraction = report.total_steps > 0
                         ? static_cast<double>(report.step) / static_cast<double>(report.total_steps)
                         : 0.0;
-  // In the order of the line; fields with a higher rank are omitted first.
+  // In the order of the line; fields with a higher rank are omitted first. The bar leaves room for
+  // usual widths, also of fields that are not known yet, so that its length stays the same.
   struct FieldText {
     std::string text;
     int rank;
+    int usual_width = 0;
   };
   std::vector<FieldText> fields = {
       {step_text(report), 0},
-      {fmt::format("{:4.1f}%", 100 * fraction), 2},
+      {fmt::format("{:4.1f}%", 100 * fraction), 2, display_width("100.0%")},
       {fmt::format("loss {:.3f}", report.loss), 1},
       {report.task, 2},
       {fmt::format("ema {:.3f}", pace.loss_average), 5},
       {fmt::format("gnorm {:.2f}", report.grad_norm), 6},
       {lr_text(report.lr), 7},
-      {speed_text(pace), 4},
-      {eta_text(pace), 3},
+      {speed_text(pace), 4, display_width("41.2k tok/s")},
+      {eta_text(pace), 3, display_width("eta 59m59s")},
   };
   auto join = [&](int highest_rank) {
     std::string out;
@@ -90,12 +92,20 @@ std::string bar_line(const StepReport& report, const Pace& pace, int columns, bo
         out += (out.empty() ? "" : "  ") + field.text;
     return out;
   };
+  auto usual_width = [&](int highest_rank) {
+    int out = -2;
+    for (const FieldText& field : fields)
+      if (const int width = std::max(display_width(field.text), field.usual_width);
+          field.rank <= highest_rank && width > 0)
+        out += 2 + width;
+    return out;
+  };
   constexpr int kNarrowestBar = 8, kWidestBar = 30, kGap = 1;
   int rank = 7;
-  while (rank > 0 && display_width(join(rank)) > columns) --rank;
+  while (rank > 0 && usual_width(rank) > columns) --rank;
   std::string text = join(rank);
   if (display_width(text) > columns) return text.substr(0, static_cast<std::size_t>(columns));
-  int room = std::min(columns - display_width(text) - kGap, kWidestBar);
+  int room = std::min(columns - usual_width(rank) - kGap, kWidestBar);
   return room < kNarrowestBar ? text : bar(fraction, room, unicode) + " " + text;
 }
 
