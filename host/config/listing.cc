@@ -182,7 +182,8 @@ std::string reference_page(const Schema& schema) {
       "(`--set train.steps=10`);\nlater ones win. `lamina config show RUN.toml` prints every final "
       "value with its origin. Relative\npaths start at the folder of the file that contains them. "
       "An "
-      "unknown key is an error. Keys marked \"hot\"\nmay differ when a run is resumed.\n";
+      "unknown key is an error. Keys marked \"hot\"\nmay differ when a run is resumed. A list "
+      "of one value may be written without brackets:\n`train = \"corpus.txt\"`.\n";
   for (const Section& section : schema.sections) {
     out += section.name.empty() ? "\n## Top of the file\n\n"
                                 : fmt::format("\n## [{}]\n\n", section.name);
