@@ -282,7 +282,8 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
       config::resolve_model(without_ignored(keys, settled), with_implied(keys, settled), where);
   config::Table& values = resolved.values;
   refuse_layer_settings(name(), resolved.unread, problems);
-  std::ranges::copy(settle_idle_scaling(keys, values, problems), std::back_inserter(idle));
+  const IdleScaling scaling = settle_idle_scaling(keys, values);
+  std::ranges::copy(scaling.published, std::back_inserter(idle));
   check_sources(*this, values, problems);
   check_sizes(*this, values, problems);
   problems.raise();
@@ -297,6 +298,11 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
         values.add(
             {setting.key, setting.value, {config::Origin::Kind::preset, std::string(kDerived)}});
     fill_same(keys, values);
+  }
+  // A checkpoint also has the keys that were derived.
+  for (const IdleSetting& setting : scaling.typed) {
+    const config::Entry* derived = values.find(setting.key);
+    if (!derived || !(derived->value == setting.value)) problems.add(setting.problem);
   }
   check_host_keys(*this, values, where, problems);
   problems.raise();

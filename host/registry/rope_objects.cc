@@ -142,6 +142,15 @@ std::optional<Idle> idleness(const config::Entry& entry, const config::Table& va
               false};
 }
 
+// Returns whether the key of one kind of layers has the value of rope_scaling. Checkpoints have
+// such copies of keys that both kinds share.
+bool is_copy(const config::Entry& entry, const config::Table& values) {
+  const std::size_t start = entry.key.find(kScalingPrefix);
+  if (start == 0 || start == std::string::npos) return false;
+  const config::Entry* shared = values.find(std::string_view(entry.key).substr(start));
+  return shared && shared->value == entry.value;
+}
+
 const ModelKey* find_declared(const std::vector<ModelKey>& keys, std::string_view name) {
   const auto key = std::ranges::find(keys, name, [](const ModelKey& one) { return one.key.name; });
   return key == keys.end() ? nullptr : &*key;
@@ -292,31 +301,34 @@ void add_kinds(const std::vector<ModelKey>& keys, config::Raw& raw) {
   }
 }
 
-std::vector<std::string> settle_idle_scaling(const std::vector<ModelKey>& keys,
-                                             config::Table& values, config::Problems& problems) {
-  std::vector<std::string> listed;
+IdleScaling settle_idle_scaling(const std::vector<ModelKey>& keys, config::Table& values) {
+  IdleScaling found;
   config::Table out;
   for (const config::Entry& entry : values.entries()) {
     const std::optional<Idle> idle = idleness(entry, values);
     const config::Value* preset = idle ? preset_of(keys, entry.key) : nullptr;
-    if (!idle || (preset != nullptr && *preset == entry.value)) {
+    if (!idle || (preset != nullptr && *preset == entry.value) ||
+        (!is_json(entry.origin) && !idle->may_share_a_file && is_copy(entry, values))) {
       out.add(entry);
       continue;
     }
     const config::Entry& cause = *idle->cause;
     if (is_json(entry.origin))
-      listed.push_back(fmt::format("{} ({}; {} = {} does not use it)", entry.key, entry.origin.text,
-                                   cause.key, config::to_toml(cause.value)));
+      found.published.push_back(fmt::format("{} ({}; {} = {} does not use it)", entry.key,
+                                            entry.origin.text, cause.key,
+                                            config::to_toml(cause.value)));
     else if (entry.origin.kind > cause.origin.kind ||
              (entry.origin.kind == cause.origin.kind && !idle->may_share_a_file))
-      problems.add({entry.origin.text,
-                    fmt::format("'model.{}' has no effect, because 'model.{}' is {}", entry.key,
-                                cause.key, config::to_toml(cause.value)),
-                    {idle->advice}});
+      found.typed.push_back({entry.key,
+                             entry.value,
+                             {entry.origin.text,
+                              fmt::format("'model.{}' has no effect, because 'model.{}' is {}",
+                                          entry.key, cause.key, config::to_toml(cause.value)),
+                              {idle->advice}}});
     if (preset != nullptr) out.add({entry.key, *preset, {}});
   }
   values = std::move(out);
-  return listed;
+  return found;
 }
 
 bool is_ratio_of_contexts(std::string_view key, const config::Table& values) {

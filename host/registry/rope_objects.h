@@ -26,11 +26,23 @@ void check_rope_objects(const std::vector<ModelKey>& keys, const config::Raw& ra
 // as rope_scaling may have the kind.
 void add_kinds(const std::vector<ModelKey>& keys, config::Raw& raw);
 
-// Gives keys that the kind of scaling does not use their defaults, so that no checkpoint has
-// them. Adds a problem for each that the user set, unless a later setting changed the kind. Returns
-// the keys of a config.json, with places and reasons: published files have such keys.
-std::vector<std::string> settle_idle_scaling(const std::vector<ModelKey>& keys,
-                                             config::Table& values, config::Problems& problems);
+// A key that the user set and that the kind of scaling does not use.
+struct IdleSetting {
+  std::string key;
+  config::Value value;
+  ErrorText problem;
+};
+
+struct IdleScaling {
+  std::vector<std::string> published;  // keys of a config.json, with places and reasons
+  std::vector<IdleSetting> typed;      // mistakes, unless the family derives the value
+};
+
+// Gives keys that the kind of scaling does not use their defaults, and returns them: published
+// files have such keys, and a user who sets one is mistaken, unless a later setting changed the
+// kind. A checkpoint has all keys, so that keys with their default or with the value of
+// rope_scaling stay.
+IdleScaling settle_idle_scaling(const std::vector<ModelKey>& keys, config::Table& values);
 
 // Returns whether the key is the factor 1 of longrope that means the ratio of the contexts. In a
 // config.json only a missing factor does.

@@ -5,7 +5,9 @@
 #include <cmath>
 
 #include "backends/cpu/backend.h"
+#include "config/listing.h"
 #include "model/hidden_states.h"
+#include "registry/library.h"
 #include "support/dense_model.h"
 #include "support/expect_error.h"
 #include "support/models.h"
@@ -194,6 +196,73 @@ TEST(StackKeys, KeysWithoutEffectAreRefused) {
                     ExitCode::usage,
                     "'model.mtp_loss_weight' has no effect, because 'num_nextn_predict_layers' is "
                     "0");
+}
+
+registry::ModelConfig config_of(const config::ModelSource& source) {
+  return registry::load_family(built_plugins(), source).configure(source.raw, source.where);
+}
+
+// Returns whether checkpoints have the key: those of config.json only describe its files.
+bool is_written(const config::ModelSource& source, const std::string& key) {
+  const registry::ModelKey* known = registry::load_family(built_plugins(), source).find_key(key);
+  return known == nullptr || !known->json_only;
+}
+
+// Writes the values as a checkpoint has them, and reads them.
+void expect_read_back(const config::ModelSource& source) {
+  const registry::ModelConfig before = config_of(source);
+  std::vector<config::Entry> written = {{"family", config::Value(source.family), {}}};
+  for (config::Entry entry : before.values().entries()) {
+    if (!is_written(source, entry.key)) continue;
+    entry.key.insert(0, "model.");
+    written.push_back(std::move(entry));
+  }
+  const TempDir folder;
+  const registry::ModelConfig after =
+      config_of(config::load_model(folder.write("model.toml", config::to_toml(written))));
+  for (const config::Entry& entry : before.values().entries()) {
+    if (!is_written(source, entry.key)) continue;
+    const config::Entry* read = after.values().find(entry.key);
+    EXPECT_TRUE(read && read->value == entry.value) << entry.key;
+  }
+}
+
+TEST(StackKeys, TheModelFileOfACheckpointIsReadBack) {
+  for (const TestModel& model : test_models()) {
+    if (model.path.extension() != ".toml") continue;
+    SCOPED_TRACE(model.name);
+    expect_read_back(config::load_model(model.path));
+  }
+  const std::string kind = "rope_scaling.rope_type = ", factor = "rope_scaling.factor = 2.0\n",
+                    divisors =
+                        "rope_scaling.short_factor = [1.0, 1.0, 1.0]\n"
+                        "rope_scaling.long_factor = [2.0, 2.0, 2.0]\n";
+  for (const auto& [family, keys] :
+       {std::pair{"gpt_oss", kind + "\"linear\"\n" + factor},
+        {"gpt_oss", kind + "\"dynamic\"\n" + factor},
+        {"gpt_oss", kind + "\"llama3\"\n" + factor},
+        {"gpt_oss", "head_dim = 6\n" + kind + "\"longrope\"\n" + factor + divisors},
+        {"olmo3", "sliding_rope_type = \"linear\"\nsliding_" + factor},
+        {"olmo3", "sliding_rope_type = \"dynamic\"\nsliding_" + factor},
+        {"olmo3", "sliding_rope_type = \"llama3\"\nsliding_" + factor},
+        {"olmo3", "sliding_rope_type = \"yarn\"\nsliding_" + factor},
+        {"olmo3", "sliding_rope_type = \"llama3\"\n" + kind + "\"yarn\"\n" + factor +
+                      "rope_scaling.beta_fast = 16.0\nrope_scaling.attention_factor = 1.5\n"},
+        {"olmo3", "sliding_rope_type = \"yarn\"\nsliding_" + factor + kind + "\"llama3\"\n" +
+                      factor + "rope_scaling.low_freq_factor = 2.0\n"}}) {
+    SCOPED_TRACE(std::string(family) + "\n" + keys);
+    const TempDir folder;
+    expect_read_back(config::load_model(folder.write("m.toml", described(family, keys))));
+  }
+  EXPECT_ERROR_SAYS(
+      open_description(described("olmo3", "sliding_rope_type = \"yarn\"\nsliding_" + factor +
+                                              "sliding_rope_scaling.low_freq_factor = 2.0\n")),
+      ExitCode::usage,
+      "'model.sliding_rope_scaling.low_freq_factor' has no effect, because "
+      "'model.sliding_rope_type' is \"yarn\"\n  remove it, or set the kind \"llama3\"");
+  EXPECT_ERROR_SAYS(open_description(described("gpt_oss", kind + "\"linear\"\n" + factor +
+                                                              "rope_scaling.truncate = false\n")),
+                    ExitCode::usage, "'model.rope_scaling.truncate' has no effect, because ");
 }
 
 }  // namespace
