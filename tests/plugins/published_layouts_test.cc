@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/json.h"
 #include "plugins/small_config.h"
 #include "support/expect_error.h"
+#include "weights/publish/hf_config.h"
 
 namespace lamina::registry {
 namespace {
@@ -392,6 +394,21 @@ TEST(RopeLayouts, DivisorsOfLongRopeAreReadInBothLayouts) {
     EXPECT_EQ(values.list("rope_scaling.short_factor"), (config::List{1.0, 2.0}));
     EXPECT_EQ(values.list("rope_scaling.long_factor"), (config::List{3.0, 4.0}));
   }
+}
+
+// Phi3Config has the original length at the top only, and 4096 without it.
+TEST(RopeLayouts, ExportsOfPhi3HaveTheOriginalLengthAtTheTop) {
+  const ModelConfig config = configure(small_config("phi3", R"(, "head_dim": 4,
+      "max_position_embeddings": 64, "original_max_position_embeddings": 16,
+      "rope_scaling": {"type": "longrope", "short_factor": [1.0, 2.0],
+                       "long_factor": [3.0, 4.0]})"));
+  const std::string text =
+      weights::hf_config(load_family(lamina::testing::shipped_plugins(), "phi3").names(), config,
+                         {.dtype = "float32"});
+  const JsonDocument json = JsonDocument::parse(text, "config.json");
+  EXPECT_EQ(json.root().at("original_max_position_embeddings").as_int64(), 16) << text;
+  EXPECT_FALSE(json.root().at("rope_scaling").find("original_max_position_embeddings")) << text;
+  EXPECT_EQ(configure(text).values().integer("rope_scaling.original_max_position_embeddings"), 16);
 }
 
 TEST(RopeLayouts, AFactorOfYarnThatIsNullIsTheRatioOfTheContexts) {

@@ -39,7 +39,8 @@ struct RopeKeys {
   Dims mrope_section = {};
   bool mrope_interleaved = false;
   std::vector<std::string_view> types = {};  // supported values of rope_type; empty = all
-  // Tokens of context before stretching, if files do not say; empty = max_position_embeddings.
+  // Tokens of context before stretching, if files do not say; empty = max_position_embeddings. With
+  // it exports have the key at the top of config.json.
   std::optional<std::int64_t> original_max_positions = {};
   // Files without rope_scaling and rope_parameters imply a scaling: derive() sets its type, factor,
   // original context and truncate. An object without a type is "default".
@@ -110,7 +111,8 @@ void rope_keys(Schema<Config>& key, Field field, const RopeKeys& keys = {}) {
            keys.scaling_is_derived || keys.original_max_positions ? "" : "max_position_embeddings",
        .min = 1,
        .aliases = also("original_max_position_embeddings", {"original_max_position_embeddings"}),
-       .hf_name = path("original_max_position_embeddings"),
+       .hf_name = keys.original_max_positions ? "original_max_position_embeddings"
+                                              : path("original_max_position_embeddings"),
        .doc = "tokens of context before stretching"});
   key("rope_scaling.low_freq_factor", option(&RopeOptions::low_freq_factor),
       {.fallback = 1.0,
