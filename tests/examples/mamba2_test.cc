@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "examples/reference.h"
+#include "support/expect_error.h"
 
 namespace lamina::testing {
 namespace {
@@ -72,8 +73,13 @@ void mix(const Checkpoint& c, const std::string& layer, double least_step, std::
       }
     }
     y = map(y, [&](double v, std::size_t i) { return v * silu(gate[i]); });
-    const Vector out =
-        c.product(mixer + ".out_proj", rms_norm(y, c.get(mixer + ".norm.weight"), kEps));
+    Vector normed;
+    for (std::size_t group = 0; group < kGroups; ++group) {
+      constexpr std::size_t size = kInner / kGroups;
+      const Vector weight = c.row(mixer + ".norm.weight", group, size);
+      for (double v : rms_norm(part(y, group * size, size), weight, kEps)) normed.push_back(v);
+    }
+    const Vector out = c.product(mixer + ".out_proj", normed);
     token = map(token, [&](double v, std::size_t i) { return v + out[i]; });
   }
 }
@@ -94,6 +100,14 @@ double error_with(const std::string& config, double least_step) {
 }
 
 TEST(Mamba2Example, LogitsEqualThePapersEquations) { EXPECT_LE(error_with(kUnlimited, 0), 2e-5); }
+
+TEST(Mamba2Example, OtherActivationsAreRefused) {
+  const TempDir folder;
+  Mamba().write(folder.path(), kConfig + R"(, "hidden_act": "gelu"})");
+  EXPECT_ERROR_SAYS(
+      open_model(folder.path()), ExitCode::checkpoint,
+      "'hidden_act': got \"gelu\"; it must be \"silu\": the convolution has no other");
+}
 
 TEST(Mamba2Example, TimeStepsAreLimited) {
   EXPECT_LE(error_with(kLimited, kLeastStep), 2e-5);

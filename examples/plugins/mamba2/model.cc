@@ -48,9 +48,10 @@ void keys(Schema<Config>& key) {
   key.flag("use_conv_bias", &Config::use_conv_bias, true, "bias of the convolution");
   key.flag("tie_word_embeddings", &Config::tie_word_embeddings, false,
            "the head is the token table");
+  key.only("hidden_act", std::string_view("silu"), "the convolution has no other");
   // Settings of other implementations and of their initialisers.
   key.ignore({"chunk_size", "rms_norm", "residual_in_fp32", "rescale_prenorm_residual",
-              "time_step_floor", "time_step_max", "time_step_min", "time_step_rank", "hidden_act"});
+              "time_step_floor", "time_step_max", "time_step_min", "time_step_rank"});
 }
 
 void derive(const Config& c, const Derived& derived) {
@@ -78,7 +79,7 @@ Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
                                     .taps = c.conv_kernel,
                                     .bias = c.use_bias,
                                     .conv_bias = c.use_conv_bias,
-                                    .norm = {.eps = c.layer_norm_epsilon},
+                                    .norm = {.eps = c.layer_norm_epsilon, .groups = c.n_groups},
                                     .least_time_step = c.time_step_limit[0],
                                     .most_time_step = c.time_step_limit[1]});
 }
