@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "examples/reference.h"
+#include "support/expect_error.h"
 
 namespace lamina::testing {
 namespace {
@@ -192,6 +193,16 @@ TEST(Rwkv7Example, LogitsEqualThePapersEquations) {
   const Goose checkpoint;
   EXPECT_LE(error_of(checkpoint, kConfig, [&](auto ids) { return Reference(checkpoint).run(ids); }),
             2e-5);
+}
+
+TEST(Rwkv7Example, OtherActivationsAreRefused) {
+  const TempDir folder;
+  std::string config = kConfig;
+  config.replace(config.find("sqrelu"), 6, "gelu");
+  Goose().write(folder.path(), config);
+  EXPECT_ERROR_SAYS(
+      open_model(folder.path()), ExitCode::checkpoint,
+      "'hidden_act': got \"gelu\"; it must be \"sqrelu\": feed-forwards have no other");
 }
 
 }  // namespace

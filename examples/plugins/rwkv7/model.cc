@@ -38,8 +38,9 @@ void keys(Schema<Config>& key) {
       {.fallback = 0.02, .min = 0, .doc = "deviation of fresh weights"});
   key.flag("tie_word_embeddings", &Config::tie_word_embeddings, false,
            "the head is the token table");
+  key.only("hidden_act", std::string_view("sqrelu"), "feed-forwards have no other");
   key.ignore({"attn_mode", "fuse_norm", "fuse_cross_entropy", "fuse_linear_cross_entropy",
-              "hidden_act", "hidden_ratio", "norm_bias", "norm_first", "use_l2warp", "num_heads",
+              "hidden_ratio", "norm_bias", "norm_first", "use_l2warp", "num_heads",
               "max_position_embeddings", "value_dim", "attn"});
 }
 
