@@ -99,8 +99,10 @@ std::vector<std::string> texts(const lamina_span_t& from, std::string_view what)
 std::string name(const lamina_str_t& from, std::string_view what) {
   std::string out = text(from, what);
   if (!is_plain_name(out))
-    refuse("{} is \"{}\"; expected letters, digits, '_', '-' and '.', beginning with a letter",
-           what, out);
+    refuse(
+        "{} is \"{}\"; expected at most {} letters, digits, '_', '-' and '.', beginning with a "
+        "letter",
+        what, out, kMaxName);
   return out;
 }
 

@@ -107,9 +107,9 @@ std::unique_ptr<PluginOp> read_op(const lamina_custom_op_t& from,
   const std::size_t dot = op.name.find('.');
   if (!is_plain_name(op.name) || dot == 0 || dot == op.name.npos || dot + 1 == op.name.size())
     abi::refuse(
-        "the custom op '{}' must be named '<family or vendor>.<op>', in letters, digits, '_' and "
-        "'-'",
-        op.name);
+        "the custom op '{}' must be named '<family or vendor>.<op>', in at most {} letters, "
+        "digits, '_' and '-'",
+        op.name, kMaxName);
   const std::string what = "custom op '" + op.name + "'";
   if (op.name.starts_with("lamina."))
     abi::refuse("{}: names in 'lamina.' are reserved by the host", what);

@@ -66,9 +66,9 @@ ModelKey read_key(const lamina_key_t& from) {
   if (out.key.name.empty() ||
       (!(from.flags & (LAMINA_KEY_HF_ONLY | LAMINA_KEY_IGNORED)) && !is_plain_name(out.key.name)))
     abi::refuse(
-        "{}: a name consists of letters, digits, '_', '-' and '.', beginning with a "
+        "{}: a name consists of at most {} letters, digits, '_', '-' and '.', beginning with a "
         "letter",
-        what);
+        what, kMaxName);
   abi::check_flags(from.flags, kKnown, what);
   if (from.since > LAMINA_ABI_MINOR)
     throw abi::ContractError(LAMINA_ERROR_ABI, fmt::format("{} requires a host with plugin ABI "

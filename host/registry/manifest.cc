@@ -44,9 +44,9 @@ class Parser {
     const std::string_view text = value.as_string();
     if (!is_plain_name(text))
       fail(
-          fmt::format("its manifest has {} = {}; expected letters, digits, '_', '-' and '.', "
-                      "beginning with a letter",
-                      key, value.describe()));
+          fmt::format("its manifest has {} = {}; expected at most {} letters, digits, '_', '-' and "
+                      "'.', beginning with a letter",
+                      key, value.describe(), kMaxName));
     return std::string(text);
   }
   // `plugin list` prints these texts of untrusted files.
@@ -126,7 +126,7 @@ void check_abi(std::uint32_t major, std::uint32_t built, std::uint32_t min_host,
 }
 
 bool is_plain_name(std::string_view text) {
-  return !text.empty() && text.size() <= 64 && is_letter(text[0]) &&
+  return !text.empty() && text.size() <= kMaxName && is_letter(text[0]) &&
          std::all_of(text.begin(), text.end(), [](char c) {
            return is_letter(c) || is_digit(c) || c == '_' || c == '-' || c == '.';
          });

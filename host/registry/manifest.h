@@ -44,8 +44,10 @@ Manifest parse_manifest(std::string_view text, const std::string& path);
 void check_abi(std::uint32_t major, std::uint32_t built, std::uint32_t min_host,
                const std::string& path);
 
-// Returns whether `text` is a valid name of a family, block, key or plugin: letters, digits, '_',
-// '-', '.', beginning with a letter, at most 64 bytes.
+inline constexpr std::size_t kMaxName = 64;  // bytes of a name
+
+// Returns whether `text` is a valid name of a family, block, key or plugin: at most kMaxName
+// letters, digits, '_', '-' and '.', beginning with a letter.
 bool is_plain_name(std::string_view text);
 
 }  // namespace lamina::registry

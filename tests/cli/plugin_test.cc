@@ -422,5 +422,28 @@ TEST(PluginNew, RefusesNamesThatAreNoNamespace) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
+// Names in a manifest have at most 64 characters: "org.example.NAME", and "NAME_qwen3_custom_moe"
+// in a copy of qwen.
+TEST(PluginNew, RefusesNamesThatAreTooLongForAPlugin) {
+  const TempDir folder;
+  const auto make = [&](std::size_t length, std::vector<std::string> more) {
+    more.insert(more.begin(), {"new", std::string(length, 'a'), "--dir", folder.path()});
+    return plugin(folder, more);
+  };
+  const Finished longer = make(53, {});
+  EXPECT_EQ(longer.code, 2);
+  EXPECT_THAT(longer.err, HasSubstr("it must be lower-case letters, digits and '_', at most 52, "));
+  const Finished copy = make(48, {"--from", "qwen"});
+  EXPECT_EQ(copy.code, 2);
+  EXPECT_EQ(copy.err, fmt::format("error: plugin new: '{0}' has 48 characters; with --from qwen it "
+                                  "must have at most 47\n"
+                                  "  a family of the copy would be called '{0}_qwen3_custom_moe', "
+                                  "and names have at most 64 characters\n",
+                                  std::string(48, 'a')));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  EXPECT_EQ(make(52, {}).code, 0);
+  EXPECT_EQ(make(47, {"--from", "qwen"}).code, 0);
+}
+
 }  // namespace
 }  // namespace lamina::cli

@@ -400,8 +400,8 @@ TEST(CustomOp, IsRefusedWhenItIsLoaded) {
   };
   EXPECT_EQ(with([](CustomOp&) {}), "");
   EXPECT_EQ(with([](CustomOp& op) { op.name = "multiplied"; }),
-            "the custom op 'multiplied' must be named '<family or vendor>.<op>', in letters, "
-            "digits, '_' and '-'");
+            "the custom op 'multiplied' must be named '<family or vendor>.<op>', in at most 64 "
+            "letters, digits, '_' and '-'");
   EXPECT_EQ(with([](CustomOp& op) { op.name = "lamina.x"; }),
             "custom op 'lamina.x': names in 'lamina.' are reserved by the host");
   EXPECT_EQ(with([](CustomOp& op) { op.doc = ""; }), "custom op 'test.multiplied' has no doc line");

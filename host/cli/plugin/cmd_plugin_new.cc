@@ -56,10 +56,11 @@ void check_name(const std::string& name) {
   const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
   });
-  if (name.empty() || !plain || !(name[0] >= 'a' && name[0] <= 'z') || name.size() > 64)
-    fail(
-        "is not a valid plugin name; it must be lower-case letters, digits and '_', at most 64, "
-        "beginning with a letter");
+  if (name.empty() || !plain || !(name[0] >= 'a' && name[0] <= 'z') || name.size() > kMaxPluginName)
+    fail(fmt::format(
+        "is not a valid plugin name; it must be lower-case letters, digits and '_', at most {}, "
+        "beginning with a letter",
+        kMaxPluginName));
   if (name.find("__") != name.npos) fail("has two underscores in a row; C++ reserves such names");
   if (is_taken(name))
     fail("is a reserved name in C++, its library or lamina, and cannot be a namespace");

@@ -135,12 +135,29 @@ RenamedFamilies names_of_copy(const fs::path& sources, const std::string& name) 
   return out;
 }
 
+// Refuses a name that is too long as a prefix of families.
+void check_lengths(const std::string& plugin, const std::string& name,
+                   const RenamedFamilies& families) {
+  const auto longest =
+      std::ranges::max_element(families, {}, [](const auto& one) { return one.second.size(); });
+  if (longest == families.end() || longest->second.size() <= registry::kMaxName) return;
+  const std::size_t added = longest->second.size() - name.size();
+  throw UserError(
+      ExitCode::usage,
+      {"plugin new",
+       fmt::format("'{}' has {} characters; with --from {} it must have at most {}", name,
+                   name.size(), plugin, registry::kMaxName - added),
+       {fmt::format(
+           "a family of the copy would be called '{}', and names have at most {} characters",
+           longest->second, registry::kMaxName)}});
+}
+
 // Renames the namespace, the plugin's id and the families, and removes the families' aliases, so
 // that both plugins can be loaded. All published names stay: the copy reads the same files.
 void rename_code(const std::string& plugin, const std::string& name,
                  const RenamedFamilies& families, std::string& text) {
   static const std::regex id(R"re(LAMINA_PLUGIN\("[^"]*")re");
-  text = std::regex_replace(text, id, "LAMINA_PLUGIN(\"org.example." + name + "\"");
+  text = std::regex_replace(text, id, fmt::format("LAMINA_PLUGIN(\"{}{}\"", kIdPrefix, name));
   text = std::regex_replace(text, std::regex(fmt::format(R"(\bnamespace {}\b)", plugin)),
                             "namespace " + name);
   text = std::regex_replace(text, std::regex(fmt::format(R"(\b{}::)", plugin)), name + "::");
@@ -190,6 +207,7 @@ void copy_plugin_sources(const std::string& from, const fs::path& to, const std:
   if (from.empty()) return copy_template(to, name);
   const fs::path sources = sources_of(from);
   const RenamedFamilies families = names_of_copy(sources, name);
+  check_lengths(from, name, families);
   copy_files(sources, to, [&](std::string& place, std::string& text) {
     if (place == fmt::format("check/{}.toml", from)) place = fmt::format("check/{}.toml", name);
     if (place == "README.md")

@@ -3,12 +3,20 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
+
+#include "registry/manifest.h"
 
 namespace lamina::cli {
 
+// The id of a plugin consists of this and its name.
+inline constexpr std::string_view kIdPrefix = "org.example.";
+inline constexpr std::size_t kMaxPluginName = registry::kMaxName - kIdPrefix.size();
+
 // Fills the empty folder `to` with a project called `name`. `from` is the name of one of lamina's
-// plugins; empty: the template. UserError (exit 2) if the plugin does not exist or no sources are
-// installed; (exit 4) for files that cannot be written.
+// plugins; empty: the template. UserError (exit 2) if the plugin does not exist, the name is
+// too long for its families, or no sources are installed; (exit 4) for files that cannot be
+// written.
 void copy_plugin_sources(const std::string& from, const std::filesystem::path& to,
                          const std::string& name);
 
