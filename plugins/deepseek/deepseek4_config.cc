@@ -4,6 +4,7 @@
 #include "scalings.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace deepseek4 {
 namespace {
@@ -28,7 +29,7 @@ void attention_keys(Schema<Config>& key) {
         {.max = 1,
          .above = 0,
          .flags = LAMINA_KEY_HF_ONLY,
-         .doc = "qk_rope_head_dim as a fraction of head_dim; takes precedence"});
+         .doc = "qk_rope_head_dim as a fraction of head_dim; a file with both must agree"});
   };
   share("partial_rotary_factor", &Config::rotary_share);
   share(kWindowShare, &Config::window_rotary_share);
@@ -176,12 +177,16 @@ double attention_factor_of(const Config& c) {
          deepseek::yarn_scale(rope.factor, rope.mscale_all_dim);
 }
 
-void derive(const Config& c, const Derived& derived) {
-  double rotary = 0.125;
+// Returns the dims that partial_rotary_factor rotates; empty if the file has none.
+std::optional<std::int64_t> rotary_dims(const Config& c) {
+  std::optional<std::int64_t> out;
   for (const double share : {c.rotary_share, c.window_rotary_share, c.compressed_rotary_share})
-    if (share > 0) rotary = share;
-  derived.set("qk_rope_head_dim",
-              static_cast<std::int64_t>(static_cast<double>(c.head_dim) * rotary));
+    if (share > 0) out = static_cast<std::int64_t>(static_cast<double>(c.head_dim) * share);
+  return out;
+}
+
+void derive(const Config& c, const Derived& derived) {
+  derived.set("qk_rope_head_dim", rotary_dims(c).value_or(c.head_dim / 8));
   derived.set("num_hash_layers", std::min<std::int64_t>(3, c.num_hidden_layers));
   if (c.rope.type == "yarn") derived.set("rope_scaling.attention_factor", attention_factor_of(c));
 }
@@ -266,6 +271,10 @@ void validate(const Config& c, const Problems& problem) {
       c.window_rotary_share != c.compressed_rotary_share)
     problem(kCompressedShare, "got ", c.compressed_rotary_share, ", and ", kWindowShare, " is ",
             c.window_rotary_share, "; they must be equal");
+  if (const auto dims = rotary_dims(c); dims && *dims != c.qk_rope_head_dim)
+    problem("qk_rope_head_dim", "got ", c.qk_rope_head_dim,
+            ", and the file's partial_rotary_factor rotates ", *dims, " of head_dim = ", c.head_dim,
+            "; remove one of them");
   check_layers(c, problem);
   if (problem.empty()) check_training(c, problem);
   if (c.qk_rope_head_dim % 2 != 0 || c.qk_rope_head_dim > c.head_dim)

@@ -190,6 +190,19 @@ TEST(RopeLayouts, LayersOfV4RotateTheSameShareOfAHead) {
   EXPECT_NE(shares("0.25", "0.5").find("they must be equal"), std::string::npos);
 }
 
+// Transformers writes both keys.
+TEST(RopeLayouts, TheRotatedDimsOfV4AgreeWithTheShareOfAHead) {
+  const auto both = [](int dims, const char* share) {
+    return refusal("deepseek_v4", fmt::format(R"(, "head_dim": 16, "qk_rope_head_dim": {},
+                       "partial_rotary_factor": {})",
+                                              dims, share));
+  };
+  EXPECT_EQ(both(8, "0.5"), "accepted");
+  EXPECT_NE(both(4, "0.5").find("'qk_rope_head_dim': got 4, and the file's partial_rotary_factor "
+                                "rotates 8 of head_dim = 16; remove one of them"),
+            std::string::npos);
+}
+
 TEST(RopeLayouts, TruncateCountsInFlatObjectsOnly) {
   const std::string yarn = R"({"rope_type": "yarn", "factor": 2.0, "truncate": false})";
   EXPECT_FALSE(
