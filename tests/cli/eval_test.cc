@@ -370,6 +370,70 @@ TEST(Eval, ARunOnPromptsAndCompletionsNeedsNoTemplate) {
   EXPECT_EQ(resumed.code, 0) << resumed.err;
 }
 
+// The run validates on the same rows.
+TEST(Eval, AnswersOfRecordsAreScoredAsByARun) {
+  const TempDir folder;
+  ASSERT_EQ(ckpt({"export", trained_run(), "--to", folder / "base"}).code, 0);
+  std::string records;
+  for (int i = 0; i < 5; ++i)
+    records += fmt::format(R"({{"prompt": "count {}", "completion": " and {}"}})"
+                           "\n",
+                           i, i + 1);
+  const std::string held_out = folder.write("held_out.jsonl", records);
+  const std::string run = folder.write(
+      "run.toml",
+      "train = { from = \"base\", steps = 1, batch_size = 1 }\nrun = { out = \"out\" }\n"
+      "data = { train = [\"held_out.jsonl\"], validation = [\"held_out.jsonl\"], form = \"chat\", "
+      "sequence_length = 32 }\n");
+  ASSERT_EQ(lamina_program({"train", run, "--quiet"}).code, 0);
+  const Numbers of_run = eval({folder / "out"});
+  // The bytes of " and 1" of each record, and the token that ends a text.
+  EXPECT_EQ(of_run.tokens, 5 * 7);
+  const Numbers of_files = eval({"-m", folder / "out", "--data", held_out, "--form", "chat",
+                                 "--tokens", "32", "--dtype", "float32"});
+  EXPECT_EQ(of_files.tokens, of_run.tokens);
+  EXPECT_DOUBLE_EQ(of_files.loss, of_run.loss);
+
+  const Finished cut = lamina_program(
+      {"eval", "-m", folder / "base", "--data", held_out, "--form", "chat", "--tokens", "12"});
+  EXPECT_EQ(cut.code, 0) << cut.err;
+  EXPECT_THAT(cut.err, HasSubstr("warning: 5 documents longer than 12 tokens: "));
+  const std::string talks = folder.write(
+      "talks.jsonl",
+      R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})");
+  const Finished bare =
+      lamina_program({"eval", "-m", folder / "base", "--data", talks, "--form", "chat"});
+  EXPECT_EQ(bare.code, 5);
+  EXPECT_THAT(bare.err, HasSubstr("need a chat template"));
+  const std::string form =
+      folder.write("form.jinja",
+                   "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+                   "{% if add_generation_prompt %}assistant: {% endif %}");
+  EXPECT_EQ(
+      eval({"-m", folder / "base", "--data", talks, "--form", "chat", "--chat-template", form})
+          .tokens,
+      2);  // "b" and the line feed
+}
+
+TEST(Eval, OptionsOfRecordsThatCannotBeCombinedAreRefused) {
+  const TempDir folder;
+  const std::string data = folder.write("a.jsonl", "{}\n");
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--form", "chat"}, "--form chat: needs --data FILE.jsonl"},
+      {{"--form", "chat", "--data", data, "--stride", "4"},
+       "--stride: cannot be combined with --form chat"},
+      {{"--data", data, "--chat-template", data}, "--chat-template: needs --form chat; add it"},
+      {{"--task", "choices", "--data", data, "--form", "chat"},
+       "--form: cannot be used with --task choices"}};
+  for (const auto& [options, says] : cases) {
+    std::vector<std::string> words = {"eval", "-m", trained_run()};
+    words.insert(words.end(), options.begin(), options.end());
+    const Finished f = lamina_program(words);
+    EXPECT_EQ(f.code, 2) << says;
+    EXPECT_THAT(f.err, HasSubstr(says));
+  }
+}
+
 TEST(Eval, ARunThatKeepsNothingBackNeedsText) {
   const TempDir folder;
   std::string run = tiny_run_file(folder / "out");

@@ -19,7 +19,8 @@ const std::vector<EvalTask>& eval_tasks() {
   static const std::vector<EvalTask> tasks = {
       {"text",
        evaluate_text,
-       {"tokens", "stride", "batch", "separator", "against", "ids", "kv-dtype"}},
+       {"form", "chat-template", "tokens", "stride", "batch", "separator", "against", "ids",
+        "kv-dtype"}},
       {"choices", evaluate_choices, {"batch", "delimiter", "chat", "chat-template"}},
       {"answers",
        evaluate_answers,
@@ -42,8 +43,14 @@ const EvalTask& task_of(const Arguments& a) {
                          fmt::format("cannot be used with --task {}; it belongs to --task {}",
                                      wanted.name, task.name),
                          {fmt::format("remove it, or add --task {}", task.name)}});
-  if (a.has("chat-template") && !a.flag("chat"))
-    throw UserError(ExitCode::usage, {"--chat-template", "needs --chat; add it", {}});
+  const bool reads_chats = std::ranges::find(wanted.options, "chat") != wanted.options.end()
+                               ? a.flag("chat")
+                               : a.text("form") == "chat";
+  if (a.has("chat-template") && !reads_chats)
+    throw UserError(ExitCode::usage, {"--chat-template",
+                                      fmt::format("needs {}; add it",
+                                                  wanted.name == "text" ? "--form chat" : "--chat"),
+                                      {}});
   for (const std::string& stop : a.texts("stop"))
     if (stop.empty())
       throw UserError(ExitCode::usage, {"--stop", "got ''; expected at least one character", {}});
@@ -110,9 +117,13 @@ std::vector<Option> eval_options() {
                   "perplexities, KL divergence per token, equal likeliest tokens."),
       eval_kv_dtype_option(),
       text_option("ids", 0, "1,2,3", "With --against: token ids instead of --data."),
+      choice_option("form", "FORM", {"text", "chat"}, "text",
+                    "text: form of the files of --data: plain text, or JSON lines of conversations "
+                    "or of prompts and completions, whose answers are scored, as data.form."),
       integer_option("tokens", 'n', 512,
-                     "text: documents are read in windows of up to this many tokens.", 1,
-                     decoder::kMaxTokens),
+                     "text: documents are read in windows of up to this many tokens; records are "
+                     "cut to rows of this many.",
+                     1, decoder::kMaxTokens),
       integer_option("stride", 0, {},
                      "text: distance in tokens between the starts of windows; "
                      "each token is scored once; default: --tokens.",
@@ -129,7 +140,8 @@ std::vector<Option> eval_options() {
       flag_option("chat",
                   "Send contexts and prompts to the model as user messages in its own chat "
                   "form."),
-      text_option("chat-template", 0, "FILE", "With --chat: a template in place of the model's."),
+      text_option("chat-template", 0, "FILE",
+                  "With --chat or --form chat: a template in place of the model's."),
       text_option("logprobs", 0, "FILE",
                   "Also write the log probability of each token to this file, as JSON lines. Only "
                   "an earlier such file is overwritten."),
@@ -160,6 +172,7 @@ Command eval_command() {
                            .required = false}},
           .examples = {"lamina eval build/quickstart/run",
                        "lamina eval -m model --data book.txt --tokens 1024 --stride 512",
+                       "lamina eval -m model --data conversations.jsonl --form chat",
                        "lamina eval -m model.gguf --against model --data book.txt",
                        "lamina eval -m model --task choices --data questions.jsonl --json"},
           .run = run_eval};

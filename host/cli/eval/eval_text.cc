@@ -44,6 +44,15 @@ void check_text_options(const Arguments& a) {
                     {"--kv-dtype",
                      "needs --against DIR; add it",
                      {"the model itself may be DIR: it is compared without --kv-dtype"}});
+  if (a.text("form") == "chat") {
+    if (!a.has("data"))
+      throw UserError(ExitCode::usage, {"--form chat", "needs --data FILE.jsonl", {}});
+    for (const char* option : {"against", "stride", "separator"})
+      if (a.has(option))
+        throw UserError(ExitCode::usage, {fmt::format("--{}", option),
+                                          "cannot be combined with --form chat",
+                                          {"remove one of them"}});
+  }
   if (!a.has("against")) return;
   if (!a.has("ids") && !a.has("data"))
     throw UserError(ExitCode::usage, {"--against", "needs --data FILE or --ids 1,2,3", {}});
@@ -58,8 +67,8 @@ std::shared_ptr<const data::TokenStore> documents(const Arguments& a, const Eval
   if (!a.has("ids")) {
     if (const std::string file = data::find_json_file(a.texts("data")); !file.empty())
       log::warning(
-          "{}: is read as plain text, with its keys and quotes; --task choices and --task answers "
-          "read records",
+          "{}: is read as plain text, with its keys and quotes; --form chat scores the answers of "
+          "conversations, --task choices and --task answers read other records",
           file);
     return std::make_shared<const data::TokenStore>(
         data::tokenize_files(a.texts("data"), *data::parse_separator(a.text("separator")),
@@ -107,6 +116,24 @@ RowsOfWindow rows_of_documents(const Arguments& a, const EvalSubject& s,
                                      "no token follows another in its document",
                                      {}});
   return rows;
+}
+
+// The records of --data, packed and masked as data.form = "chat" does for training.
+data::Dataset rows_of_records(const Arguments& a, const EvalSubject& s) {
+  config::DataSection section;
+  section.form = a.text("form");
+  section.train = a.texts("data");
+  section.tokenizer = s.opened.directory;  // for its chat template
+  if (a.has("chat-template")) section.chat_template = a.text("chat-template");
+  section.sequence_length = window_tokens(a, s, nullptr);
+  section.shuffle = false;
+  const data::RunData data = data::load_data(section, 0, *s.tokenizer, s.opened.model->vocab_size(),
+                                             {.between = end_if_asked});
+  if (data.counts.num_cut_documents > 0)
+    log::warning("{} longer than {} tokens: {} cut off; --tokens sets the length",
+                 number_of(data.counts.num_cut_documents, "document"), section.sequence_length,
+                 number_of(data.counts.num_cut_tokens, "token"));
+  return data.train;
 }
 
 // Warns if the files of the run have changed since the checkpoint: `lamina train` would refuse
@@ -203,14 +230,17 @@ void write_row(std::uint64_t row, const RowsOfWindow& rows, std::span<const std:
 
 std::string evaluate_text(const Arguments& a, const Device& device, EvalSubject subject) {
   check_text_options(a);
-  std::optional<data::Dataset> held_out;
+  std::optional<data::Dataset> packed;
   RowsOfWindow rows;
   if (a.has("against")) {
     EvalSubject reference = find_eval_reference(a);
     rows = rows_of_documents(a, subject, &reference);
     return evaluate_against(a, device, std::move(subject), std::move(reference), rows);
   }
-  if (a.has("data") || a.has("ids")) {
+  if (a.text("form") == "chat") {
+    packed = rows_of_records(a, subject);
+    rows = evaluation::rows_of(*packed);
+  } else if (a.has("data") || a.has("ids")) {
     rows = rows_of_documents(a, subject, nullptr);
   } else if (!subject.run) {
     throw UserError(ExitCode::usage,
@@ -225,8 +255,8 @@ std::string evaluate_text(const Arguments& a, const Device& device, EvalSubject 
                         {fmt::format("--{}", option),
                          "needs --data; the rows of a run's validation data are fixed",
                          {}});
-    held_out = rows_of_run(subject);
-    rows = evaluation::rows_of(*held_out);
+    packed = rows_of_run(subject);
+    rows = evaluation::rows_of(*packed);
   }
   const evaluation::Computing computing{.dtype = subject.dtype, .batch_rows = a.integer("batch")};
   LogprobsFile file(a);
