@@ -202,7 +202,7 @@ registry::ModelConfig config_of(const config::ModelSource& source) {
   return registry::load_family(built_plugins(), source).configure(source.raw, source.where);
 }
 
-// Returns whether checkpoints have the key: those of config.json only describe its files.
+// Returns whether checkpoints have the key. Some keys describe the files of a config.json only.
 bool is_written(const config::ModelSource& source, const std::string& key) {
   const registry::ModelKey* known = registry::load_family(built_plugins(), source).find_key(key);
   return known == nullptr || !known->json_only;
