@@ -12,14 +12,15 @@ class SpaceCleanUp {
  public:
   SpaceCleanUp();
 
-  // The text that is certain after more text.
+  // Returns the text that later pieces cannot change.
   std::string push(std::string text);
+  // Returns the rest.
   std::string finish();
 
  private:
   struct Step {
     std::string_view from, to;
-    std::string held;  // the begin of a match, maybe
+    std::string held;  // may be the start of a match
   };
   static std::string push(Step& step, std::string_view text);
 

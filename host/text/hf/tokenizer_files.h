@@ -26,8 +26,8 @@ bool uses_special_tokens_map(const JsonValue& config);
 // checkpoint): a file is damaged, a name is not a text.
 TokenNames read_token_names(const std::string& directory);
 
-// The truth value of a key of tokenizer_config.json; nothing if it is missing or null. Errors
-// (class checkpoint): the file is damaged, the value is not a truth value.
+// Returns a key of tokenizer_config.json that is true or false; nothing if it is missing or null.
+// Errors (class checkpoint): the file is damaged, the value has another type.
 std::optional<bool> read_tokenizer_flag(const std::string& directory, std::string_view key);
 
 // The tokens of tokenizer_config.json ("added_tokens_decoder"), or of added_tokens.json in older
