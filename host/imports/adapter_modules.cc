@@ -18,9 +18,9 @@ constexpr std::int64_t kMaxLayers = 1000;  // numbers that are tried
 class Matcher {
  public:
   Matcher(const std::string& pattern, const std::string& place, std::int64_t num_layers)
-      : by_itself_(pattern, place, kDialect),  // "a)|(b" is not valid by itself
-        whole_(fmt::format("^(?:{})$", pattern), place, kDialect),
-        num_layers_(num_layers) {}
+      : whole_(fmt::format("^(?:{})$", pattern), place, kDialect), num_layers_(num_layers) {
+    text::Regex(pattern, place, kDialect);  // refuses "a)|(b", which is valid in the other one
+  }
 
   struct Coverage {
     bool all = false, any = false;  // layers, in one spelling
@@ -49,7 +49,7 @@ class Matcher {
     return text::Regex::Searcher(whole_).find(path, 0, match);
   }
 
-  text::Regex by_itself_, whole_;
+  text::Regex whole_;
   std::int64_t num_layers_;
 };
 
@@ -59,8 +59,12 @@ std::vector<std::string> match_adapter_modules(const std::string& pattern,
                                                const std::vector<AdapterModule>& modules,
                                                std::int64_t num_layers, const std::string& place) {
   const Matcher matcher(pattern, place, std::min(num_layers, kMaxLayers));
-  std::vector<std::string> names, possible;
-  std::vector<bool> all, any;
+  struct Name {
+    std::string name;
+    Matcher::Coverage found;  // of all its modules
+  };
+  std::vector<Name> names;
+  std::vector<std::string> possible;
   const auto refuse = [&](std::string what) {
     throw UserError(ExitCode::usage,
                     {place,
@@ -79,22 +83,21 @@ std::vector<std::string> match_adapter_modules(const std::string& pattern,
             fmt::format("matches '{}', which cannot have an adapter here", module.paths.front()));
       continue;
     }
-    const auto known = std::ranges::find(names, module.name);
-    const auto i = static_cast<std::size_t>(known - names.begin());
+    const auto known = std::ranges::find(names, module.name, &Name::name);
     if (known == names.end()) {
-      names.push_back(module.name);
-      all.push_back(true);
-      any.push_back(false);
+      names.push_back({module.name, found});
+    } else {
+      known->found.all = known->found.all && found.all;
+      known->found.any = known->found.any || found.any;
     }
-    all[i] = all[i] && found.all;
-    any[i] = any[i] || found.any;
   }
   std::vector<std::string> out;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (any[i] && !all[i])
+  for (const auto& [name, found] : names) {
+    if (!found.any) continue;
+    if (!found.all)
       refuse(fmt::format("matches only some of the layers with '{}'; an adapter is in all of them",
-                         names[i]));
-    if (any[i]) out.push_back(names[i]);
+                         name));
+    out.push_back(name);
   }
   if (out.empty()) refuse("matches no module of this block");
   return out;

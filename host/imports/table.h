@@ -21,8 +21,9 @@ using TextRows = std::vector<std::pair<std::string, std::string>>;
 struct Part {
   TextRows model;    // our key: expression
   TextRows refused;  // expression that must be false: the error
-  TextRows
-      modules;  // path of their module below decoder/: our name; "" has no adapter, none is none
+  // Path of a module below decoder/: our name of it, "" if it cannot have an adapter, none if the
+  // model lacks it.
+  TextRows modules;
   TextRows groups;  // name for the reader: expression for one of [[optimizer.groups]], or null
   TextRows notes;   // expression: the note if it is true
 };

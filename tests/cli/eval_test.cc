@@ -37,6 +37,15 @@ Numbers eval(std::vector<std::string> words) {
           json.root().at("bytes").as_int64()};
 }
 
+// Writes a run file that trains the model in base/ on conversations, and returns its path. `data`:
+// other keys of [data].
+std::string chat_run(const TempDir& folder, int steps, const std::string& data) {
+  return folder.write("run.toml",
+                      fmt::format("train = {{ from = \"base\", steps = {}, batch_size = 1 }}\n"
+                                  "run = {{ out = \"out\" }}\ndata = {{ form = \"chat\", {} }}\n",
+                                  steps, data));
+}
+
 TEST(Eval, Example) {
   const Finished result = lamina_program({"eval", trained_run()});
   EXPECT_EQ(result.code, 0) << result.err;
@@ -309,11 +318,8 @@ TEST(Eval, ARunNeedsNoDirectoryOfItsStart) {
              R"({"role": "assistant", "content": "b"}]})"
              "\n";
   folder.write("chats.jsonl", chats);
-  const std::string run = folder.write(
-      "run.toml",
-      "train = { from = \"base\", steps = 1, batch_size = 1 }\nrun = { out = \"out\" }\n"
-      "data = { train = [\"chats.jsonl\"], form = \"chat\", sequence_length = 16, "
-      "validation_fraction = 0.5 }\n");
+  const std::string run = chat_run(
+      folder, 1, "train = [\"chats.jsonl\"], sequence_length = 16, validation_fraction = 0.5");
   ASSERT_EQ(lamina_program({"train", run, "--quiet"}).code, 0);
   const Numbers before = eval({folder / "out"});
   std::filesystem::remove_all(folder / "base");
@@ -358,11 +364,9 @@ TEST(Eval, ARunOnPromptsAndCompletionsNeedsNoTemplate) {
     records += R"({"prompt": "a", "completion": "b"})"
                "\n";
   folder.write("records.jsonl", records);
-  const std::string run = folder.write(
-      "run.toml",
-      "train = { from = \"base\", steps = 2, batch_size = 1 }\nrun = { out = \"out\" }\n"
-      "data = { train = [\"records.jsonl\"], form = \"chat\", tokenizer = \"byte\", "
-      "sequence_length = 16, validation_fraction = 0.5 }\n");
+  const std::string run = chat_run(folder, 2,
+                                   "train = [\"records.jsonl\"], tokenizer = \"byte\", "
+                                   "sequence_length = 16, validation_fraction = 0.5");
   ASSERT_EQ(lamina_program({"train", run, "--quiet"}).code, 0);
   EXPECT_GT(eval({folder / "out"}).tokens, 0);
   const Finished resumed =
@@ -380,11 +384,9 @@ TEST(Eval, AnswersOfRecordsAreScoredAsByARun) {
                            "\n",
                            i, i + 1);
   const std::string held_out = folder.write("held_out.jsonl", records);
-  const std::string run = folder.write(
-      "run.toml",
-      "train = { from = \"base\", steps = 1, batch_size = 1 }\nrun = { out = \"out\" }\n"
-      "data = { train = [\"held_out.jsonl\"], validation = [\"held_out.jsonl\"], form = \"chat\", "
-      "sequence_length = 32 }\n");
+  const std::string run = chat_run(folder, 1,
+                                   "train = [\"held_out.jsonl\"], validation = "
+                                   "[\"held_out.jsonl\"], sequence_length = 32");
   ASSERT_EQ(lamina_program({"train", run, "--quiet"}).code, 0);
   const Numbers of_run = eval({folder / "out"});
   // The bytes of " and 1" of each record, and the token that ends a text.

@@ -116,10 +116,8 @@ class Formatter {
   }
 
   static Text character(const TemplateValue& value) {
-    if (value.is_whole() && value.whole() >= 0 && value.whole() <= 0x10ffff) {
-      const auto code = static_cast<Char>(value.whole());
-      return Text(1, code >= 0xd800 && code < 0xe000 ? Char{0xfffd} : code);
-    }
+    if (value.is_whole() && value.whole() >= 0 && value.whole() <= 0x10ffff)
+      return Text(1, character_of(static_cast<Char>(value.whole())));
     if (value.is(Kind::string) && value.text().size() == 1) return value.text();
     fail("%c requires int or char");
   }

@@ -158,9 +158,7 @@ Text format_character(Integer code, const Spec& spec) {
   if (spec.has_sign) fail("Sign not allowed with integer format specifier 'c'");
   if (spec.alternate) fail("Alternate form (#) not allowed with integer format specifier 'c'");
   if (code < 0 || code > 0x10ffff) fail("%c arg not in range(0x110000)");
-  const auto character = static_cast<Char>(code);
-  return padded(Text(1, character >= 0xd800 && character < 0xe000 ? Char{0xfffd} : character), spec,
-                1);
+  return padded(Text(1, character_of(static_cast<Char>(code))), spec, 1);
 }
 
 Text format_number(const TemplateValue& value, const Spec& spec) {

@@ -248,7 +248,6 @@ TemplateValue translate(Interpreter& interpreter, const TemplateValue& self, Cal
     Budget::step();
     const TemplateValue to = interpreter.item(table, TemplateValue::integer(code_of(c)));
     const Integer code = to.is_whole() ? to.whole() : 0;
-    const bool is_surrogate = code >= 0xd800 && code < 0xe000;
     if (to.is(Kind::undefined))
       out += c;
     else if (to.is(Kind::string))
@@ -256,7 +255,7 @@ TemplateValue translate(Interpreter& interpreter, const TemplateValue& self, Cal
     else if (code < 0 || code > 0x10ffff)
       fail("character mapping must be in range(0x110000)");
     else if (to.is_whole())
-      out += (is_surrogate ? Char{0xfffd} : static_cast<Char>(code)) | (c & kGiven);
+      out += character_of(static_cast<Char>(code)) | (c & kGiven);
     else if (!to.is(Kind::none))
       fail("character mapping must return integer, None or str");
     if (out.size() > kMaxText) fail("a string has more than {} characters", kMaxText);

@@ -20,6 +20,10 @@ using TextView = std::u32string_view;
 constexpr Char kGiven = Char{1} << 31;  // set in a code point from outside
 
 inline Char code_of(Char c) { return c & ~kGiven; }
+// Returns the character of a code: surrogates are not characters, and become U+FFFD.
+inline Char character_of(Char code) {
+  return code >= 0xd800 && code < 0xe000 ? Char{0xfffd} : code;
+}
 
 // Invalid UTF-8 becomes U+FFFD.
 Text to_text(std::string_view utf8, bool given = false);

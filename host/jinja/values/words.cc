@@ -125,7 +125,7 @@ std::size_t unescape(TextView source, std::size_t at, Text& out) {
   if (read_code(rest.substr(1), digits, 16, code) < digits)
     refuse(fmt::format("'\\{}' needs {} hexadecimal digits", static_cast<char>(c), digits));
   if (code > 0x10ffff) refuse(fmt::format("there is no character {:x}", unsigned{code}));
-  out += code >= 0xd800 && code < 0xe000 ? Char{0xfffd} : code;  // surrogates are not characters
+  out += character_of(code);
   return 1 + digits;
 }
 
