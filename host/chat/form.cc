@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/json_writer.h"
 #include "core/read_file.h"
 #include "core/utf8.h"
 #include "io/gguf_model.h"
@@ -221,21 +222,17 @@ std::optional<Form> Form::find(const std::string& directory,
   return out;
 }
 
-std::vector<std::string> Form::files(const std::string& directory,
-                                     const std::optional<std::string>& file) {
-  std::vector<std::string> names, out;
-  if (file) {
-    out.push_back(*file);
-  } else {
-    names = io::additional_chat_templates(directory);
-    names.emplace_back(kOwnTemplate);
-  }
-  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"})
-    names.emplace_back(name);
-  if (!file) names.emplace_back(kProcessorTemplate);
-  for (const std::string& name : names)
-    if (exists(directory + "/" + name)) out.push_back(directory + "/" + name);
-  return out;
+std::string Form::identity() const {
+  JsonWriter json;
+  const auto pair = [&](const std::string& name, const std::string& value) {
+    json.begin_array().value(name).value(value).end_array();
+  };
+  json.begin_object().key("templates").begin_array();
+  for (const auto& [name, parsed] : templates_) pair(name, parsed.source());
+  json.end_array().key("tokens").begin_array();
+  for (const auto& [name, token] : special_tokens_) pair(name, jinja::to_utf8(token.text()));
+  json.end_array().end_object();
+  return json.text();
 }
 
 void Form::add_files(const std::string& directory) {

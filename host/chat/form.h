@@ -57,9 +57,8 @@ class Form {
   // Likewise, but returns nothing for a model without a template.
   static std::optional<Form> find(const std::string& directory,
                                   const std::optional<std::string>& file = {});
-  // Returns `file` and the files of the model directory that load() reads and that exist.
-  static std::vector<std::string> files(const std::string& directory,
-                                        const std::optional<std::string>& file = {});
+  // Returns its templates and special tokens as one text: forms with equal texts render alike.
+  std::string identity() const;
 
   // The text that the model reads, and its parts that came from outside. Errors (class usage):
   // errors raised by the template, eg for unknown roles; a last message to continue that has no

@@ -22,15 +22,6 @@ bool has_template(const config::DataSection& section) {
   return section.form == "chat" || section.form == "preference";
 }
 
-// Returns the files that the chat template is loaded from.
-std::vector<std::string> template_files(const config::DataSection& section) {
-  if (!has_template(section)) return {};
-  if (section.tokenizer != "byte")
-    return chat::Form::files(section.tokenizer, section.chat_template);
-  if (section.chat_template) return {*section.chat_template};
-  return {};
-}
-
 // Smaller files are tokenized faster than a run starts.
 constexpr std::uint64_t kMinStoreBytes = std::uint64_t{1} << 20;
 
@@ -123,7 +114,6 @@ Sources::Sources(const config::DataSection& section, const text::Tokenizer& toke
                .tokenizer_path = section.tokenizer,
                .between = hooks.between},
       store_{.folder = section.store == "none" ? "" : section.store,
-             .template_files = template_files(section),
              .workers = hooks.workers,
              .progress = hooks.progress ? hooks.progress : log_now_and_then(),
              .min_bytes = kMinStoreBytes} {}

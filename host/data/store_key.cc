@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "chat/form.h"
 #include "core/error.h"
 #include "core/system_error.h"
 #include "data/token_bins.h"
@@ -53,8 +54,7 @@ std::string tokenizer_lines(const text::Tokenizer& tokenizer) {
 
 }  // namespace
 
-std::string store_key(const std::vector<std::vector<std::string>>& files, const Reading& reading,
-                      const std::vector<std::string>& template_files) {
+std::string store_key(const std::vector<std::vector<std::string>>& files, const Reading& reading) {
   std::string text = fmt::format("tokens {}\n", kVersion);
   text += fmt::format("form {} {} {} {}\n", static_cast<int>(reading.form),
                       static_cast<int>(reading.separator), static_cast<int>(reading.loss_on),
@@ -66,8 +66,10 @@ std::string store_key(const std::vector<std::vector<std::string>>& files, const 
   if (has_masks(reading.form) && reading.skip_bad_records) text += "null members are absent\n";
   if (reading.dropped_thinking) text += "without thinking 2\n";
   text += tokenizer_lines(reading.tokenizer);
-  for (const std::string& file : template_files)
-    text += fmt::format("template {}\n", hash_of(file));
+  if (reading.chat) {
+    const std::string form = reading.chat->identity();
+    text += fmt::format("chat {}\n", io::xxh3_128_hex(std::as_bytes(std::span(form))));
+  }
   for (const std::vector<std::string>& source : files) {
     text += "source\n";
     for (const std::string& file : source) {

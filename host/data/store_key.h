@@ -8,9 +8,8 @@
 
 namespace lamina::data {
 
-// Returns 32 hex digits, a hash of the contents of all files, the tokenizer's files, the chat
-// template and the reading options. `template_files` are the files of the chat template.
-std::string store_key(const std::vector<std::vector<std::string>>& files, const Reading& reading,
-                      const std::vector<std::string>& template_files);
+// Returns 32 hex digits, a hash of the contents of all files, the tokenizer's files, the chat form
+// and the reading options.
+std::string store_key(const std::vector<std::vector<std::string>>& files, const Reading& reading);
 
 }  // namespace lamina::data

@@ -117,7 +117,7 @@ class Maker {
   // The key was computed before the files were tokenized: tokens of files that changed in between
   // must not be found by it.
   void check_unchanged() const {
-    if (store_key(files_, reading_, options_.template_files) == key_) return;
+    if (store_key(files_, reading_) == key_) return;
     throw UserError(ExitCode::data, {files_.front().front(),
                                      "this file, or another that is read with it, changed while "
                                      "it was tokenized, so its tokens are not kept",
@@ -151,7 +151,7 @@ StoredTokens open_or_make_store(const std::vector<std::string>& patterns, const 
                                 const StoreOptions& options) {
   const Files files = find_sources(patterns, reading.form);
   const std::vector<TokenSource> sources = empty_sources(patterns, files);
-  const std::string key = store_key(files, reading, options.template_files);
+  const std::string key = store_key(files, reading);
   const std::string path = options.folder + "/" + key;
   const auto named = [&](StoredTokens tokens, bool was_made) {
     for (std::size_t i = 0; i < patterns.size(); ++i) tokens.sources[i].name = patterns[i];

@@ -20,8 +20,7 @@ struct StoreProgress {
 };
 
 struct StoreOptions {
-  std::string folder;                       // of the stores
-  std::vector<std::string> template_files;  // see store_key()
+  std::string folder;  // of the stores
   Workers workers = {};
   std::function<void(const StoreProgress&)> progress = {};  // called at intervals
   // Smaller sources get no store: tokenizing them is faster than reading the disk.

@@ -109,6 +109,7 @@ Rendered Template::render(const Variables& variables, const RenderOptions& optio
   return out;
 }
 
+std::string Template::source() const { return to_utf8(parsed_->tree.source); }
 std::span<const std::string> Template::own_text() const { return parsed_->tree.own_text; }
 
 namespace {

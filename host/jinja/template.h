@@ -70,6 +70,8 @@ class Template {
   // template, errors in it, and exceeded limits. The values of `variables` must not belong to a
   // render.
   Rendered render(const Variables& variables, const RenderOptions& options) const;
+  // Returns what was parsed, in UTF-8.
+  std::string source() const;
   // As Rendered::own_text.
   std::span<const std::string> own_text() const;
 

@@ -108,11 +108,9 @@ TEST(ChatForm, AdditionalTemplatesAreReadBesideTheOwnFile) {
   EXPECT_EQ(Form::load(model.path()).render(conversation).text, "plain");
   conversation.set_tools(JsonDocument::parse(R"([{"type": "function"}])", "tools.json"));
   EXPECT_EQ(Form::load(model.path()).render(conversation).text, "1 tools");
-  EXPECT_THAT(Form::files(model.path()),
-              ElementsAre(model / "additional_chat_templates/tool_use.jinja",
-                          model / "chat_template.jinja", model / "tokenizer_config.json"));
-  EXPECT_THAT(Form::files(model.path(), "mine.jinja"),
-              ElementsAre("mine.jinja", model / "tokenizer_config.json"));
+  const std::string identity = Form::load(model.path()).identity();
+  model.write("additional_chat_templates/tool_use.jinja", "{{ tools | length }}");
+  EXPECT_NE(Form::load(model.path()).identity(), identity);
 }
 
 TEST(ChatForm, ATemplateForToolsAloneServesConversationsWithTools) {
@@ -202,6 +200,20 @@ TEST(ChatForm, AGgufFileHoldsItsTemplatesAndTokens) {
   Conversation conversation = one_message("hi");
   conversation.set_tools(JsonDocument::parse(R"([{"type": "function"}])", "tools.json"));
   EXPECT_EQ(Form::load(path).render(conversation).text, "1 tools");
+}
+
+TEST(ChatForm, TemplatesAndTokensOfAGgufFileArePartOfItsIdentity) {
+  TempDir model;
+  const auto identity = [&](std::uint32_t bos, const char* own_template) {
+    lamina::testing::GgufBuilder file;
+    file.set("tokenizer.ggml.tokens", std::vector<std::string>{"<unk>", "<s>"});
+    file.set("tokenizer.ggml.bos_token_id", bos);
+    file.set("tokenizer.chat_template", own_template);
+    return Form::load(model.write("m.gguf", file.bytes())).identity();
+  };
+  EXPECT_EQ(identity(1, "a"), identity(1, "a"));
+  EXPECT_NE(identity(1, "a"), identity(0, "a"));
+  EXPECT_NE(identity(1, "a"), identity(1, "b"));
 }
 
 TEST(ChatForm, AModelWithoutATemplateIsRefusedInWords) {
