@@ -143,7 +143,8 @@ void cut_at_open_end(jinja::Rendered& rendered) {
 // The keys for reasoning in messages, the standard one first.
 constexpr std::string_view kReasoningKeys[] = {"reasoning_content", "thinking", "reasoning"};
 
-// As template_messages() says. `is_open`: its text is to be continued.
+// As in transformers 5: keys that are null are left out, and reasoning is available as "thinking"
+// and as "reasoning_content", whatever its key. `is_open`: its text is to be continued.
 TemplateValue message_value(const JsonValue& message, bool is_open) {
   const auto value_of = [&](std::string_view key) {
     const JsonValue value = message.find(key);
@@ -169,14 +170,6 @@ TemplateValue message_value(const JsonValue& message, bool is_open) {
 }
 
 }  // namespace
-
-TemplateValue template_messages(const JsonValue& messages) {
-  if (!messages.is_array()) return jinja::from_json(messages);
-  std::vector<TemplateValue> out;
-  for (const JsonValue message : messages.elements())
-    out.push_back(message.is_object() ? message_value(message, false) : jinja::from_json(message));
-  return TemplateValue::list({out.begin(), out.end()});
-}
 
 Form Form::load(const std::string& directory, const std::optional<std::string>& file) {
   if (auto found = find(directory, file)) return *std::move(found);

@@ -12,11 +12,6 @@
 
 namespace lamina::chat {
 
-// Returns the variable "messages" of a template. As in transformers 5, keys of a message that are
-// null are left out, and reasoning is available as "thinking" and as "reasoning_content", whatever
-// its key. Elements that are no objects, and a value that is no list, stay as they are.
-jinja::TemplateValue template_messages(const JsonValue& messages);
-
 struct FormOptions {
   std::optional<bool> thinking = {};  // absent: the template's default
   bool add_generation_prompt = true;  // end where the model's answer begins

@@ -1,4 +1,4 @@
-// lamina tokenize: output forms and refusals. lamina template: its messages.
+// lamina tokenize: output forms and refusals. lamina template: its variables.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ Finished tokenize(std::vector<std::string> words) {
   return lamina_program(words);
 }
 
-TEST(Template, MessagesHaveTheKeysThatAModelReads) {
+TEST(Template, VariablesAreAsInTheFile) {
   const TempDir folder;
   const std::string shown = folder.write(
       "t.jinja", "{% for m in messages %}[{{ m.content }}|{{ m.reasoning_content }}]{% endfor %}");
@@ -41,7 +41,7 @@ TEST(Template, MessagesHaveTheKeysThatAModelReads) {
     EXPECT_EQ(f.code, 0) << f.err;
     return f.out;
   };
-  EXPECT_EQ(render(R"([{"role": "assistant", "content": null, "thinking": "t"}])"), "[|t]");
+  EXPECT_EQ(render(R"([{"role": "assistant", "content": null, "thinking": "t"}])"), "[None|]");
   EXPECT_EQ(render(R"([{"content": {"text": null}}, "other"])"), "[{'text': None}|][|]");
   EXPECT_EQ(render(R"({"a": null})"), "[|]");
 }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <ctime>
 
-#include "chat/form.h"
 #include "cli/shell/command.h"
 #include "cli/shell/terminal.h"
 #include "core/error.h"
@@ -42,8 +41,7 @@ int run_template(const Arguments& a, const Device&) {
   for (const auto& [name, value] : context.root().members()) {
     if (name == "now") options.now = parse_time(value);
     std::erase_if(variables, [&name = name](const auto& known) { return known.first == name; });
-    variables.emplace_back(
-        name, name == "messages" ? chat::template_messages(value) : jinja::from_json(value));
+    variables.emplace_back(name, jinja::from_json(value));
   }
   print_model_text(parsed.render(variables, options).text, a.flag("raw"));
   return 0;
@@ -60,8 +58,10 @@ Command template_command() {
   return {.name = "template",
           .summary = "renders a chat template",
           .details =
-              "Prints the text that the model would read with `decode --chat`. The "
-              "language is the one of published chat templates, see docs/chat.md.",
+              "Prints the text that a template makes from its variables, as they are in "
+              "the file: `decode --chat` leaves out null keys of messages and gives "
+              "reasoning both of its names first. The language is the one of published "
+              "chat templates, see docs/chat.md.",
           .options = {context, raw_option()},
           .positionals = {{.name = "FILE.jinja", .doc = "The template."}},
           .examples = {"lamina template model/chat_template.jinja --context messages.json"},
