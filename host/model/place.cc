@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/printable.h"
+#include "core/without_dots.h"
 #include "io/gguf_model.h"
 #include "publishers/formats.h"
 #include "text/tokenizer.h"
@@ -61,7 +62,7 @@ std::string base_of_adapter(const std::string& path) {
   for (const fs::path& candidate : {directory / base, fs::path(base)}) {
     if (base.empty() || !fs::exists(candidate)) continue;
     if (fs::is_directory(candidate) || !io::gguf_in(candidate.string()).empty())
-      return candidate.lexically_normal().string();
+      return without_dots(candidate).string();
     refuse_base(path, fmt::format("must be the directory of a model or a GGUF file, got '{}'",
                                   printable(base)));
   }

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "cli/trained_run.h"
+#include "model/place.h"
 
 namespace lamina::cli {
 namespace {
@@ -84,6 +85,19 @@ TEST(AdapterDirectory, NothingIsWrittenIntoItsModel) {
                                     ", the directory of a model that is read"));
   EXPECT_FALSE(fs::exists(folder / "base/merged"));
   EXPECT_EQ(ckpt({"merge", folder / "adapter", "--to", folder / "merged"}).code, 0);
+}
+
+TEST(AdapterDirectory, ALinkToItHasTheSameModel) {
+  const TempDir folder;
+  folder.write("store/adapter/adapter_config.json",
+               R"({"peft_type": "LORA", "base_model_name_or_path": "../base", "r": 2,
+                   "lora_alpha": 2, "target_modules": ["q_proj"]})");
+  fs::create_directories(folder / "store/base");
+  fs::create_directories(folder / "links/base");  // another model
+  fs::create_directory_symlink("../store/adapter", folder / "links/latest");
+  EXPECT_EQ(model::base_of_adapter(folder / "store/adapter"), folder / "store/base");
+  EXPECT_TRUE(
+      fs::equivalent(model::base_of_adapter(folder / "links/latest"), folder / "store/base"));
 }
 
 TEST(AdapterDirectory, HasTheTokenizerOfItsModel) {
