@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "config/run_config.h"
+#include "core/without_dots.h"
 
 namespace lamina::config {
 namespace {
@@ -35,7 +36,11 @@ Value change_paths(const Key& key, const Value& value,
 }
 
 std::string moved_path(const std::string& path, const std::string& from, const std::string& to) {
-  return (fs::path(to) / fs::path(path).lexically_relative(from)).lexically_normal().string();
+  // Each ".." at the start leaves a folder in the name `to`; later ones may follow a link.
+  fs::path above = to, below;
+  for (const fs::path& part : fs::path(path).lexically_relative(from))
+    (below.empty() && part == ".." ? above : below) /= part;
+  return without_dots(above.lexically_normal() / below).string();
 }
 
 void find_moved_paths(Raw& raw, const std::string& now) {

@@ -9,6 +9,7 @@
 #include "config/model_keys.h"
 #include "core/json_writer.h"
 #include "core/printable.h"
+#include "core/without_dots.h"
 
 namespace lamina::config {
 namespace {
@@ -34,7 +35,7 @@ std::vector<Entry> raw_model_values(const Raw& raw) {
 
 Value absolute(const Key& key, const Value& value) {
   return change_paths(key, value, [](const std::string& path) {
-    return std::filesystem::absolute(path).lexically_normal().string();
+    return without_dots(std::filesystem::absolute(path)).string();
   });
 }
 

@@ -12,6 +12,7 @@
 #include "config/suggest_keys.h"
 #include "core/printable.h"
 #include "core/suggest.h"
+#include "core/without_dots.h"
 
 namespace lamina::config {
 namespace {
@@ -218,7 +219,7 @@ std::vector<std::string> check_sections(const Schema& schema, const Raw& raw, Pr
 Value rebase(const Key& key, const Value& value, const std::filesystem::path& folder) {
   return change_paths(key, value, [&](const std::string& path) {
     if (folder.empty() || std::filesystem::path(path).is_absolute()) return path;
-    return (folder / path).lexically_normal().string();
+    return without_dots(folder / path).string();
   });
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/without_dots.h"
 
 namespace lamina::imports {
 namespace {
@@ -29,7 +30,7 @@ fs::path find_upwards(const fs::path& file, const std::string& name) {
   std::vector<std::string> looked;
   fs::path folder = file.parent_path();
   for (int up = 0; up <= kMaxFolders; ++up, folder /= "..") {
-    const fs::path place = (folder / name).lexically_normal();
+    const fs::path place = without_dots(folder / name);
     std::error_code none;
     if (fs::exists(place, none) && !fs::equivalent(place, file, none)) return place;
     looked.push_back("searched " + place.string());
@@ -45,7 +46,7 @@ fs::path find_model(const fs::path& base, const std::vector<YamlSetting>& own) {
   fs::path file = base.parent_path() / "models" / (*name + ".yml");
   if (fs::exists(file)) return file;
   throw UserError(ExitCode::usage,
-                  {file.lexically_normal().string(),
+                  {without_dots(file).string(),
                    fmt::format("does not exist, but 'model_name' = '{}' refers to it", *name),
                    {}});
 }

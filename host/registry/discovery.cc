@@ -14,6 +14,7 @@
 #include "core/printable.h"
 #include "core/program_path.h"
 #include "core/suggest.h"
+#include "core/without_dots.h"
 #include "registry/trust.h"
 
 namespace lamina::registry {
@@ -52,7 +53,7 @@ void add_variable_folders(const std::string& list, SearchPath& out) {
     else if (!fs::is_directory(element, error))
       warn(fmt::format("LAMINA_PLUGIN_PATH: '{}' is not a folder; correct or remove it", element));
     else
-      out.folders.push_back(fs::path(element).lexically_normal());
+      out.folders.push_back(without_dots(element));
   }
 }
 
@@ -95,7 +96,7 @@ SearchPath search_path(std::vector<fs::path> files, const SearchEnvironment& env
       throw UserError(ExitCode::usage, {"--plugin-path",
                                         fmt::format("'{}' is not a folder", folder.string()),
                                         {"give folders that contain *.lamina.so files"}});
-    out.named_folders.push_back(fs::absolute(folder).lexically_normal());
+    out.named_folders.push_back(without_dots(fs::absolute(folder)));
   }
   const bool use_variables = !environment.privileged;
   out.refuse_writable = ::geteuid() == 0 && !(use_variables && environment.trusts_writable);

@@ -250,6 +250,8 @@ TEST(OutputFile, OwnersAreFoundThroughDotsAndLinks) {
   EXPECT_TRUE(train::file_owner(run + "/checkpoints/a/b")->is_closed);
   EXPECT_EQ(train::file_owner(run + kStep + "x")->kind, "a checkpoint");
   EXPECT_FALSE(train::file_owner(folder / "notes").has_value());
+  fs::create_directory_symlink(run + "/checkpoints", folder / "elsewhere/link");
+  EXPECT_TRUE(train::file_owner(folder / "elsewhere/link/../metrics.jsonl").has_value());
   EXPECT_FALSE(train::file_owner(run + "/exports/model/x").has_value());
   // A config.json can belong to any program.
   folder.write("elsewhere/config.json", "{\"port\": 80}");

@@ -52,6 +52,42 @@ TEST_F(RunFile, LaterSetOverridesEarlierSet) {
   EXPECT_EQ(load_run(write(""), {{"train.steps=1", "train.steps=2"}, {}}).train.steps, 2);
 }
 
+// other/link leads to real/sub, so other/link/.. is real.
+TEST_F(RunFile, PathsAboveALinkAreThoseOfTheSystem) {
+  write_whole("real", "real/data.txt");
+  write_whole("other", "other/data.txt");
+  std::filesystem::create_directory(in_folder("real/sub"));
+  std::filesystem::create_directory_symlink("../real/sub", in_folder("other/link"));
+  const std::string run =
+      write("validation = [\"other/./link/../data.txt\", \"other/../other/data.txt\"]\n");
+  RunConfig c = load_run(run);
+  EXPECT_EQ(c.data.validation,
+            (std::vector{in_folder("other/link/../data.txt"), in_folder("other/data.txt")}));
+  // Written by training, read from elsewhere.
+  Table model;
+  model.add({"hidden_size", 8, {}});
+  const std::string written = write_whole(resolved_run_file(c, "simple", model), "out/config.toml");
+  EXPECT_EQ(load_written_run(written).data.validation, c.data.validation);
+  EXPECT_TRUE(differences(c, load_written_run(written)).empty());
+  // A run file in a folder that is a link.
+  write_whole("family = \"simple\"\n[model]\nhidden_size = 8\n[data]\ntrain = \"../data.txt\"\n",
+              "real/sub/run.toml");
+  c = load_run(in_folder("other/link/run.toml"));
+  EXPECT_TRUE(std::filesystem::equivalent(c.data.train.at(0), in_folder("real/data.txt")));
+}
+
+TEST_F(RunFile, MovedPathsAboveALinkAreThoseOfTheSystem) {
+  write_whole("real", "now/real/data.txt");
+  write_whole("other", "now/other/data.txt");
+  std::filesystem::create_directory(in_folder("now/real/sub"));
+  std::filesystem::create_directory_symlink("../real/sub", in_folder("now/other/link"));
+  const std::string was = in_folder("was");
+  const std::string written = write("validation = \"" + was + "/other/link/../data.txt\"\n" +
+                                    "[run]\nout = \"" + was + "/run\"\n");
+  EXPECT_EQ(load_written_run(written, in_folder("now/run")).data.validation,
+            std::vector{in_folder("now/other/link/../data.txt")});
+}
+
 TEST_F(RunFile, RelativePathsStartAtTheFolderOfTheFile) {
   RunConfig c = load_run(write(""), {{"data.validation=[\"b.txt\"]"}, {}});
   EXPECT_EQ(c.data.train, std::vector{in_folder("a.txt")});

@@ -39,6 +39,20 @@ TEST(SearchPath, VariableComesBeforeTheDefaultsAndNeverMeansTheCurrentFolder) {
                 "LAMINA_PLUGIN_PATH: '/no/such/folder' is not a folder; correct or remove it"}));
 }
 
+TEST(SearchPath, AFolderAboveALinkIsTheOneAboveItsTarget) {
+  const Folder folder;
+  folder.copy("tiny", "real/tiny.lamina.so");
+  fs::create_directory(folder / "real/sub");
+  fs::create_directory_symlink("real/sub", folder / "link");
+  const fs::path above = folder / "link/..";
+  for (const SearchPath& path :
+       {search_path({}, {.plugin_path = above.string()}), search_path({}, {}, {above})}) {
+    const Catalog catalog = Catalog::scan(path);
+    ASSERT_EQ(catalog.plugins().size(), 1u);
+    EXPECT_EQ(catalog.plugins()[0].path, folder / "real/tiny.lamina.so");
+  }
+}
+
 TEST(SearchPath, IgnoresVariablesWhenPrivileged) {
   const SearchPath path = search_path({}, {.plugin_path = "/usr",
                                            .data_home = "/data",

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/read_file.h"
+#include "core/without_dots.h"
 #include "io/manifest.h"
 #include "train/loop/run_directory.h"
 
@@ -72,7 +73,7 @@ std::string inside_in_words(const FileOwner& owner) {
 
 std::optional<FileOwner> file_owner(const std::string& path) {
   std::error_code error;
-  fs::path named = fs::absolute(path, error).lexically_normal();
+  fs::path named = without_dots(fs::absolute(path, error));
   if (!named.has_filename()) named = named.parent_path();
   if (const auto owner = owner_by_names(named)) return owner;
   // A link may lead into a run from elsewhere.
