@@ -204,6 +204,14 @@ bool has_kind(const config::Value& value, std::uint32_t kind) {
   }
 }
 
+config::Value in_kind(config::Value value, std::uint32_t kind) {
+  if (auto* items = std::get_if<config::List>(&value.data); items && kind == LAMINA_KIND_FLOAT_LIST)
+    for (config::Value& item : *items) item = in_kind(std::move(item), LAMINA_KIND_FLOAT);
+  const auto* integer = value.get_if<std::int64_t>();
+  return integer && kind == LAMINA_KIND_FLOAT ? config::Value(static_cast<double>(*integer))
+                                              : value;
+}
+
 StoredValue::StoredValue(const config::Value& value, std::uint32_t kind) {
   LAMINA_ASSERT(has_kind(value, kind));
   const auto number = [](const config::Value& v) {

@@ -167,6 +167,9 @@ Where where(const lamina_where_t* at);
 // Returns whether a value has kind `kind` (a LAMINA_KIND_*); an integer is also a number.
 bool has_kind(const config::Value& value, std::uint32_t kind);
 
+// Returns the value with its integers as numbers, if `kind` is numbers or a list of them.
+config::Value in_kind(config::Value value, std::uint32_t kind);
+
 // Owns the memory behind a lamina_value_t. Not movable: the value points into it.
 class StoredValue {
  public:

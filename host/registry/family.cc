@@ -102,6 +102,7 @@ ModelKey read_key(const lamina_key_t& from) {
     const auto accepted = config::check_value(out.key, out.key.name, *out.key.preset, "");
     if (const auto* refused = std::get_if<ErrorText>(&accepted))
       abi::refuse("the default of {} is outside its limits: {}", what, refused->what);
+    out.key.preset = abi::in_kind(*out.key.preset, out.kind);
   }
   return out;
 }

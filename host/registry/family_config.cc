@@ -134,7 +134,7 @@ void fill_same(const std::vector<ModelKey>& keys, config::Table& values) {
       const config::Entry* other = key.same_as.empty() ? nullptr : values.find(key.same_as);
       if (other == nullptr || values.has(key.key.name)) continue;
       values.add({key.key.name,
-                  config::Value(other->value),
+                  abi::in_kind(other->value, key.kind),
                   {config::Origin::Kind::preset, "as " + key.same_as}});
       changed = true;
     }

@@ -188,7 +188,7 @@ class Reply : public lamina_reply {
     if (!value || !abi::has_kind(*value, key->kind))
       abi::refuse("sets '{}' to {}; expected {}", out.key, abi::kind_name(from.value.type),
                   abi::kind_name(key->kind));
-    out.value = std::move(*value);
+    out.value = abi::in_kind(std::move(*value), key->kind);
     return out;
   }
 

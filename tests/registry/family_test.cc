@@ -89,6 +89,14 @@ TEST(Family, KeyOfTheHostsNameIsTheFamilys) {
   EXPECT_NE(tiny().find_key("engram_head_dim"), nullptr);
 }
 
+TEST(Family, IntegersOfNumberKeysAreNumbers) {
+  const Family& family = load_family(Catalog::scan({.files = {zoo("integers")}}), "tiny");
+  const ModelConfig config = configured(family, "");
+  EXPECT_EQ(config.values().number("weight"), 1.0) << "a default";
+  EXPECT_EQ(config.factor("factor"), 2.0) << "a derived value";
+  EXPECT_EQ(config.values().number("scale"), 8.0) << "the value of an integer key";
+}
+
 TEST(Family, PlanThatFailsIsThePluginsFault) {
   EXPECT_ERROR_SAYS(tiny().plan(configured(tiny(), "fault = 100\n")), ExitCode::plugin,
                     "plugin 'org.example.tiny' 1.0, family 'tiny': its 'plan' failed with status 9 "

@@ -79,9 +79,7 @@ double mtp_weight(const ModelParts& parts, std::int64_t depth) {
     user_error(ExitCode::usage, entry->origin.text,
                "'{}' has {} weights; multi-token prediction has {} depths", spec.weight_key,
                list.size(), spec.depth);
-  const config::Value& value = list[static_cast<std::size_t>(depth)];
-  if (const auto* integer = value.get_if<std::int64_t>()) return static_cast<double>(*integer);
-  return *value.get_if<double>();
+  return *list[static_cast<std::size_t>(depth)].get_if<double>();
 }
 
 Tensor mtp_loss(ModelBuilder& b, Tensor hidden) {

@@ -90,6 +90,14 @@ static const lamina_key_t kKeys[] = {
      .name = STR("kinds"), .doc = STR("A number for each layer.")},
     {.size = sizeof(lamina_key_t), .type = LAMINA_KIND_STRING, .flags = LAMINA_KEY_IGNORED,
      .name = STR("cache")},
+#ifdef FAULT_INTEGERS
+    {.size = sizeof(lamina_key_t), .type = LAMINA_KIND_FLOAT, .name = STR("weight"),
+     .doc = STR("A number."), .fallback = {.type = LAMINA_KIND_INT, .v = {.i = 1}}},
+    {.size = sizeof(lamina_key_t), .type = LAMINA_KIND_FLOAT, .name = STR("factor"),
+     .doc = STR("A number.")},
+    {.size = sizeof(lamina_key_t), .type = LAMINA_KIND_FLOAT, .name = STR("scale"),
+     .doc = STR("A number."), .same_as = STR("hidden_size")},
+#endif
 #ifdef FAULT_KEY_TWICE
     INT_KEY("fault", 0),
 #endif
@@ -123,6 +131,10 @@ static lamina_status_t derive(void *user, const lamina_config_t *config, lamina_
   (void)user;
   const lamina_setting_t scale = {STR("logit_scale"), {.type = LAMINA_KIND_FLOAT, .v = {.f = 2}}};
   if (integer(config, "fault") == 119) return reply->api->set(reply, &scale);
+#ifdef FAULT_INTEGERS
+  const lamina_setting_t factor = {STR("factor"), {.type = LAMINA_KIND_INT, .v = {.i = 2}}};
+  reply->api->set(reply, &factor);
+#endif
   if (integer(config, "heads") == 0) return LAMINA_OK;
   const lamina_setting_t head_dim = {
       STR("head_dim"),
