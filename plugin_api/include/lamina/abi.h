@@ -390,7 +390,7 @@ typedef struct lamina_hf_tensor {
   lamina_span_t transforms; /* lamina_transform_t, in order, from published to ours */
 } lamina_hf_tensor_t;
 
-/* A model family. All functions but plan may be null. */
+/* A model family. `derive` and `validate` may be null. */
 typedef struct lamina_family {
   uint32_t size, flags;
   lamina_str_t name;              /* eg: "my_family"; value of `family` in a run file */
