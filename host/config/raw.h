@@ -48,14 +48,15 @@ Raw read_toml(const std::filesystem::path& path, Origin::Kind kind);
 Raw parse_toml(std::string_view text, const std::string& name, Origin::Kind kind,
                const std::filesystem::path& folder = {});
 
-// Reads "section.key=value" of --set. A value that is not TOML is a string. `option` is the option
+// Reads "section.key=value" of --set, as parse_assignment() does. `option` is the option
 // that sets the key, as typed; "" for --set.
 Raw parse_override(std::string_view assignment, const std::string& option = {});
 
 // "train.steps": parts of letters, digits, _ and - between dots.
 bool is_dotted_key(std::string_view key);
 
-// Reads one value from outside files. A value that is not TOML is a string.
+// Reads one value from outside files. A value that is not TOML, or is a date or a time, is a
+// string.
 Raw parse_assignment(std::string_view key, const std::string& typed, const Origin& origin);
 
 // Reads overrides in environment variables LAMINA_SECTION__KEY, eg: LAMINA_TRAIN__STEPS=10;

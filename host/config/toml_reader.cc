@@ -205,8 +205,11 @@ Raw parse_assignment(std::string_view key, const std::string& typed, const Origi
     throw UserError(ExitCode::usage, {printable(origin.text), "the value " + too_deep_text(), {}});
   toml::parse_result result = toml::parse("value = " + typed);
   Raw out;
-  if (result && result.table().size() == 1) {
-    flatten(source, std::string(key), *result.table().get("value"), out);
+  const toml::node* value =
+      result && result.table().size() == 1 ? result.table().get("value") : nullptr;
+  // No key is a date or a time, so text like one is a string.
+  if (value && !value->is_date() && !value->is_time() && !value->is_date_time()) {
+    flatten(source, std::string(key), *value, out);
   } else if (typed.find_first_of("\"'[{") == 0) {
     throw UserError(
         ExitCode::usage,

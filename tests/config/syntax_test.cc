@@ -147,6 +147,18 @@ TEST(Override, BareWordsAreStrings) {
   EXPECT_EQ(parse_override("data.train=[\"a\", \"b\"]").entries.at(0).value, Value(List{"a", "b"}));
 }
 
+TEST(Override, DatesAndTimesAreStrings) {
+  for (const std::string text :
+       {"2025-11-30", "07:32:00", "2025-11-30T07:32:00", "2025-11-30T07:32:00Z"}) {
+    const RawEntry entry = parse_override("run.name=" + text).entries.at(0);
+    EXPECT_EQ(entry.value, Value(text));
+    EXPECT_EQ(entry.source, text);
+  }
+  const Raw variable = parse_environment({"LAMINA_RUN__NAME=2025-11-30"});
+  EXPECT_EQ(variable.entries.at(0).value, Value("2025-11-30"));
+  EXPECT_ERROR_SAYS(parse_override("data.train=[2025-11-30]"), 2, "'data.train' is a date or time");
+}
+
 TEST(Override, InlineTableSetsItsKeys) {
   Raw raw = parse_override("model.rope_scaling={factor = 2}");
   EXPECT_EQ(raw.entries.at(0).key, "model.rope_scaling.factor");
