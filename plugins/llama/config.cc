@@ -52,4 +52,8 @@ void learned_keys(Schema<Config>& key) {
       {.fallback = false, .doc = "mix heads and channels with one matrix instead of two"});
 }
 
+void validate_learned(const Config& c, const Problems& problem) {
+  if (c.attention_bias) problem("attention_bias", "got true; learned projections have no biases");
+}
+
 }  // namespace llama

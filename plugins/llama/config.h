@@ -26,6 +26,7 @@ struct Config : lamina::sdk::StandardConfig {
 void llama_keys(lamina::sdk::Schema<Config>& key);
 void default_keys(lamina::sdk::Schema<Config>& key);
 void learned_keys(lamina::sdk::Schema<Config>& key);
+void validate_learned(const Config& c, const lamina::sdk::Problems& problem);
 
 inline constexpr std::uint32_t kBlock = 1;
 std::vector<lamina::sdk::Weight> weights();

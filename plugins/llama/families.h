@@ -35,6 +35,7 @@ inline constexpr lamina::sdk::Model<Config> kLlama2Lti = {
                .doc = "Llama 2 with attention weights learned from a teacher's",
                .exports_as = "llama2"},
     .keys = learned_keys,
+    .validate = validate_learned,
     .blocks = learned_blocks,
     .mtp_layer = learned_mtp_layer,
     .weights = learned_weights,

@@ -56,6 +56,13 @@ TEST(DenseFamilyErrors, Heads) {
   w.expect({as("llama2lti", {"teacher_head_dim=0"}), 2, {"teacher_head_dim", "at least 1"}});
 }
 
+TEST(DenseFamilyErrors, Biases) {
+  Workplace w;
+  w.expect({as("llama2lti", {"attention_bias=true"}),
+            2,
+            {"model.attention_bias", "got true; learned projections have no biases"}});
+}
+
 TEST(DenseFamilyErrors, Positions) {
   Workplace w;
   w.expect({as("qwen3_vl",
