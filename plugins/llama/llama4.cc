@@ -13,14 +13,15 @@ namespace {
 using namespace lamina::sdk;
 using C = Llama4Config;
 
-// ln(1 + floor((t + 1) / floor_scale)) attn_scale + 1 of each position, [B, T, 1, 1].
-Tensor temperature(Scope s, const C& c, Tensor positions_BT, Tensor like) {
+// Multiplies the queries by ln(1 + floor((t + 1) / floor_scale)) attn_scale + 1, in f32.
+Tensor temper(Scope s, const C& c, Tensor q_BTNH, Tensor positions_BT) {
+  Tensor wide_BTNH = widen(q_BTNH);
   Tensor period =
       constant(s, {.shape = {}, .dtype = "i32", .value = static_cast<double>(c.floor_scale)});
-  Tensor periods_BT = cast_like(shift(positions_BT, 1) / period, widen(like));
+  Tensor periods_BT = cast_like(shift(positions_BT, 1) / period, wide_BTNH);
   Tensor factor_BT = shift(scale(log(shift(periods_BT, 1)), c.attn_scale), 1);
   const Dims shape = positions_BT.shape();
-  return reshape(cast_like(factor_BT, like), {shape[0], shape[1], 1, 1});
+  return cast_like(wide_BTNH * reshape(factor_BT, {shape[0], shape[1], 1, 1}), q_BTNH);
 }
 
 Tensor attention(Scope s, const C& c, bool global, Tensor x_BTD, const Step& step) {
@@ -33,8 +34,7 @@ Tensor attention(Scope s, const C& c, bool global, Tensor x_BTD, const Step& ste
     qkv.q_BTNH = rms_norm(qkv.q_BTNH, Tensor{}, {.eps = c.rms_norm_eps});
     qkv.k_BTKH = rms_norm(qkv.k_BTKH, Tensor{}, {.eps = c.rms_norm_eps});
   }
-  if (global && c.attn_temperature_tuning)
-    qkv.q_BTNH = qkv.q_BTNH * temperature(s, c, step.positions_BT, qkv.q_BTNH);
+  if (global && c.attn_temperature_tuning) qkv.q_BTNH = temper(s, c, qkv.q_BTNH, step.positions_BT);
   Tensor o_BTNH = step.attend(qkv.q_BTNH, qkv.k_BTKH, qkv.v_BTKH, options.attend);
   return project_out(s, o_BTNH, c.hidden_size, options.out_bias);
 }

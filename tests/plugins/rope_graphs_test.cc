@@ -14,15 +14,17 @@ namespace {
 
 using lamina::testing::small_config;
 
-std::string graph_of(const std::string& model_type, const std::string& more) {
+std::string graph_of(const std::string& model_type, const std::string& more,
+                     const decoder::GraphShape& shape = {.tokens = 4},
+                     const decoder::ModelOptions& options = {}) {
   const lamina::testing::TempDir folder;
   const config::ModelSource source =
       config::load_model(folder.write("config.json", small_config(model_type, more)));
   const Family& family = load_family(lamina::testing::shipped_plugins(), source);
   // Families live as long as the process.
   const decoder::Model model(std::shared_ptr<const Family>(std::shared_ptr<void>(), &family),
-                             family.configure(source.raw, source.where));
-  return to_string(model.forward_graph({.tokens = 4}).graph);
+                             family.configure(source.raw, source.where), options);
+  return to_string(model.forward_graph(shape).graph);
 }
 
 TEST(RopeGraphs, LayersWithAWindowReadTheirOwnObject) {
@@ -68,6 +70,14 @@ TEST(RopeGraphs, TheLayoutDecidesAboutTheAttentionFactorOfCompressedLayers) {
   EXPECT_NE(flat(""), nested);
   EXPECT_EQ(flat(fmt::format(R"(, "attention_factor": {:.17g})", 0.1 * std::log(10.0) + 1)),
             nested);
+}
+
+// As in transformers: (query_states * attn_scales).to(query_states.dtype), with scales in float32.
+TEST(RopeGraphs, TemperaturesOfLayersWithoutPositionsAreNotRounded) {
+  const std::string graph = graph_of("llama4_text", R"(, "moe_layers": [])",
+                                     {.tokens = 5, .dtype = DType::bf16}, {.scan_layers = false});
+  EXPECT_NE(graph.find(" f32[1, 5, 1, 1]"), graph.npos) << graph;
+  EXPECT_EQ(graph.find("bf16[1, 5, 1, 1]"), graph.npos) << graph;
 }
 
 }  // namespace
