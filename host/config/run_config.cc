@@ -440,7 +440,11 @@ ModelSource parse_model(std::string_view config_json, const std::string& name,
 }
 
 bool is_run_file(const std::filesystem::path& path) {
-  if (path.extension() != ".toml" || !std::filesystem::is_regular_file(path)) return false;
+  if (path.extension() != ".toml") return false;
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  // If the status is unknown, read_toml() reports the reason.
+  if (status_known(status) && !is_regular_file(status)) return false;
   Raw raw = read_toml(path, Origin::Kind::run_file);
   auto of_a_run = [](const std::string& key) {
     return key != "family" && key != "model" && !key.starts_with("model.");

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
+#include <new>
 #include <set>
 
 #include "core/folder_entries.h"
@@ -14,6 +15,7 @@
 #include "core/printable.h"
 #include "core/program_path.h"
 #include "core/suggest.h"
+#include "core/system_error.h"
 #include "core/without_dots.h"
 #include "registry/trust.h"
 
@@ -33,12 +35,22 @@ fs::path without_links(const fs::path& path) {
   return error ? fs::absolute(path).lexically_normal() : out;
 }
 
+// Returns the reason why `folder` cannot be searched; "" if it can.
+std::string folder_fault(const fs::path& folder) {
+  std::error_code error;
+  const fs::directory_iterator opened(folder, error);
+  if (!error) return "";
+  if (error == std::errc::not_enough_memory) throw std::bad_alloc();
+  if (error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory)
+    return "is not a folder";
+  return "cannot be read: " + system_error_text(error.value());
+}
+
 void add_variable_folders(const std::string& list, SearchPath& out) {
   for (std::size_t at = 0; at <= list.size();) {
     const std::size_t colon = std::min(list.find(':', at), list.size());
     const std::string element = list.substr(at, colon - at);
     at = colon + 1;
-    std::error_code error;
     const auto warn = [&](std::string text) {
       if (std::ranges::find(out.warnings, text) == out.warnings.end())
         out.warnings.push_back(std::move(text));
@@ -50,8 +62,8 @@ void add_variable_folders(const std::string& list, SearchPath& out) {
     else if (!fs::path(element).is_absolute())
       warn(fmt::format("LAMINA_PLUGIN_PATH: '{}' is skipped; write it as an absolute path",
                        element));
-    else if (!fs::is_directory(element, error))
-      warn(fmt::format("LAMINA_PLUGIN_PATH: '{}' is not a folder; correct or remove it", element));
+    else if (const std::string fault = folder_fault(element); !fault.empty())
+      warn(fmt::format("LAMINA_PLUGIN_PATH: '{}' {}; correct or remove it", element, fault));
     else
       out.folders.push_back(without_dots(element));
   }
@@ -91,10 +103,9 @@ SearchPath search_path(std::vector<fs::path> files, const SearchEnvironment& env
   SearchPath out;
   out.files = std::move(files);
   for (const fs::path& folder : named_folders) {
-    std::error_code error;
-    if (!fs::is_directory(folder, error))
+    if (const std::string fault = folder_fault(folder); !fault.empty())
       throw UserError(ExitCode::usage, {"--plugin-path",
-                                        fmt::format("'{}' is not a folder", folder.string()),
+                                        fmt::format("'{}' {}", folder.string(), fault),
                                         {"give folders that contain *.lamina.so files"}});
     out.named_folders.push_back(without_dots(fs::absolute(folder)));
   }

@@ -340,6 +340,10 @@ ElfFile read_elf(const std::filesystem::path& path) {
   if (status.type() == std::filesystem::file_type::directory)
     throw PluginError(
         {name, "is a directory; expected a file", {"give the path of a .lamina.so file"}});
+  if (!status_known(status))
+    throw PluginError({name,
+                       fmt::format("cannot be read: {}", system_error_text(error.value())),
+                       {"check the path and its permissions"}});
   if (status.type() != std::filesystem::file_type::regular)
     throw PluginError({name, "is not a regular file; expected an ELF shared library", {}});
   try {

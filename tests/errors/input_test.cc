@@ -60,6 +60,28 @@ TEST(Faults, F1ALinkThatLeadsNowhereEndsTheRunBeforeItBegins) {
   EXPECT_FALSE(w.exists("out"));
 }
 
+TEST(InputErrors, AFileWhoseStatusIsUnknownHasTheCodeOfItsKind) {
+  Workplace w;
+  for (const char* name : {"loop.toml", "loop.lamina.so"}) fs::create_symlink(name, w.path(name));
+  const std::string loop = "cannot be read: too many levels of symbolic links", long_name(300, 'a'),
+                    too_long = "cannot be read: file name too long";
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"train"}, {"config", "show"}, {"plan"}, {"explain"}, {"bench", "decode", "-m"}}) {
+    const auto of = [&](const std::string& file) {
+      std::vector<std::string> words = command;
+      words.push_back(file);
+      return words;
+    };
+    w.expect({of("loop.toml"), 2, {"loop.toml: " + loop}});
+    w.expect({of(long_name + ".toml"), 2, {".toml: " + too_long}});
+  }
+  w.expect({{"plan", long_name}, 4, {too_long}});
+  for (const char* command : {"inspect", "check"}) {
+    w.expect({{"plugin", command, "loop.lamina.so"}, 8, {"loop.lamina.so: " + loop}});
+    w.expect({{"plugin", command, long_name}, 8, {"no plugin has family 'aaa"}});
+  }
+}
+
 TEST(Faults, F4AShortListInATokenizerIsNamed) {
   Workplace w;
   copy_model(w, "gpt2_prefixed", "m");

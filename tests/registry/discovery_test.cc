@@ -66,6 +66,10 @@ TEST(SearchPath, NamedFolderMustBeThere) {
   EXPECT_USER_ERROR(search_path({}, {}, {"/no/such/folder"}), ExitCode::usage,
                     "--plugin-path: '/no/such/folder' is not a folder\n"
                     "  give folders that contain *.lamina.so files");
+  const Folder folder;
+  fs::create_directory_symlink("loop", folder / "loop");
+  EXPECT_ERROR_SAYS(search_path({}, {}, {folder / "loop"}), ExitCode::usage,
+                    "loop' cannot be read: too many levels of symbolic links");
 }
 
 TEST(Catalog, Example) {

@@ -54,7 +54,7 @@ PluginSubject subject_of(const Arguments& arguments, const Device& device) {
   for (const std::string& file : arguments.texts("model"))
     settings.models.push_back(std::filesystem::absolute(file));
   for (const std::string& folder : arguments.texts("golden")) {
-    if (!std::filesystem::is_directory(folder))
+    if (std::error_code error; !std::filesystem::is_directory(folder, error))
       throw UserError(ExitCode::usage, {"--golden",
                                         fmt::format("'{}' is not a directory", folder),
                                         {"give the directory of a golden case, with golden.json"}});
@@ -66,7 +66,9 @@ PluginSubject subject_of(const Arguments& arguments, const Device& device) {
                         [&device](int count) { device.set_threads(count, false); }};
   if (is_plugin_path(what)) {
     // Every check would report the same.
-    if (!std::filesystem::is_regular_file(what)) (void)choose_plugin(what, arguments.globals);
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(what, error))
+      (void)choose_plugin(what, arguments.globals);
     return {std::filesystem::absolute(what), settings, compute};
   }
   const registry::PluginFile plugin = choose_plugin(what, arguments.globals);

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/system_error.h"
 #include "train/loop/run_directory.h"
 
 namespace lamina::cli {
@@ -47,7 +48,8 @@ registry::PluginFile choose_plugin(const std::string& what, const Globals& globa
       if (plugin.manifest.id == what ||
           plugin.path.filename() == what + std::string(registry::kPluginSuffix))
         return plugin;
-  if (std::ranges::none_of(catalog.plugins(), offers) && std::filesystem::exists(what))
+  std::error_code error;
+  if (std::ranges::none_of(catalog.plugins(), offers) && std::filesystem::exists(what, error))
     throw UserError(
         ExitCode::plugin,
         {what,
@@ -58,11 +60,14 @@ registry::PluginFile choose_plugin(const std::string& what, const Globals& globa
 }
 
 void require_description(const std::string& path, std::string_view expected) {
-  if (std::filesystem::exists(path)) return;
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) return;
+  const std::string what =
+      error ? "cannot be read: " + system_error_text(error.value()) : "no such file or directory";
   const bool is_toml = std::filesystem::path(path).extension() == ".toml";
-  throw UserError(is_toml ? ExitCode::usage : ExitCode::checkpoint,
-                  {path, fmt::format("no such file or directory; expected {}", expected),
-                   train::advice_on_missing(path)});
+  throw UserError(
+      is_toml ? ExitCode::usage : ExitCode::checkpoint,
+      {path, fmt::format("{}; expected {}", what, expected), train::advice_on_missing(path)});
 }
 
 }  // namespace lamina::cli
