@@ -238,6 +238,10 @@ TEST(DataShow, EndsWithTheLastValidationRow) {
                                std::to_string(rows - 1) + "\n"));
   f = w.lamina({"data", "show", "run.toml", "--skip", "100000", "-n", "1"});
   EXPECT_EQ(f.code, 0) << f.err;
+  f = w.lamina({"data", "show", "run.toml", "--skip", "1099511627776", "-n", "2"});
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(f.out, HasSubstr("row 1099511627777: "));
+  w.expect({{"data", "show", "run.toml", "--skip", "1099511627777"}, 2, {"--skip"}});
 }
 
 TEST(DataShow, MarksTheAnswersOfPairs) {

@@ -20,6 +20,8 @@
 namespace lamina::cli {
 namespace {
 
+constexpr double kMaxSkipped = std::int64_t{1} << 40;
+
 // Returns how many rows to print. Training reads its rows again in another order, so each of them
 // follows; validation ends with its last one.
 std::int64_t num_shown(const Arguments& a, const data::Dataset& rows) {
@@ -72,25 +74,26 @@ int run_show(const Arguments& a, const Device& device) {
 }  // namespace
 
 Command data_show_command() {
-  return {.name = "data show",
-          .summary = "prints rows as the model sees them, with the trained tokens marked",
-          .details =
-              "Learned tokens are green, the rest dim; without colour they are between "
-              "{+ and +}. Segments do not see each other. Tokens without a text are shown "
-              "as <id>. With --json: token ids, labels (-100 is not learned), segments, positions "
-              "and the text of each token; with data.form = \"preference\" also \"answers\", which "
-              "says for each segment if it is the chosen or the rejected answer.",
-          .options = {integer_option("rows", 'n', 3, "Rows to print.", 1, 1 << 20),
-                      integer_option("skip", 0, 0, "Rows to skip, in training order.", 0),
-                      {.key = {.name = "validation",
-                               .type = Type::boolean,
-                               .doc = "Validation rows instead of training rows."}},
-                      set_option(),
-                      json_option()},
-          .positionals = {{.name = "RUN.toml", .doc = "The run file."}},
-          .examples = {"lamina data show run.toml",
-                       "lamina data show run.toml -n 1 --set data.loss_on=last --json"},
-          .run = run_show};
+  return {
+      .name = "data show",
+      .summary = "prints rows as the model sees them, with the trained tokens marked",
+      .details =
+          "Learned tokens are green, the rest dim; without colour they are between "
+          "{+ and +}. Segments do not see each other. Tokens without a text are shown "
+          "as <id>. With --json: token ids, labels (-100 is not learned), segments, positions "
+          "and the text of each token; with data.form = \"preference\" also \"answers\", which "
+          "says for each segment if it is the chosen or the rejected answer.",
+      .options = {integer_option("rows", 'n', 3, "Rows to print.", 1, 1 << 20),
+                  integer_option("skip", 0, 0, "Rows to skip, in training order.", 0, kMaxSkipped),
+                  {.key = {.name = "validation",
+                           .type = Type::boolean,
+                           .doc = "Validation rows instead of training rows."}},
+                  set_option(),
+                  json_option()},
+      .positionals = {{.name = "RUN.toml", .doc = "The run file."}},
+      .examples = {"lamina data show run.toml",
+                   "lamina data show run.toml -n 1 --set data.loss_on=last --json"},
+      .run = run_show};
 }
 
 }  // namespace lamina::cli
