@@ -271,6 +271,14 @@ TEST(Program, ARunDirectoryInThePlaceOfARunFileIsNamed) {
                             (folder / "run/config.toml") + "` continues the run in it\n");
 }
 
+TEST(Program, AFileWithALeadingDashIsNoOptionInAPrintedCommand) {
+  const TempDir folder;
+  folder.write("-run/config.toml", "");
+  const Finished result = run_process({kProgram, "train", "--", "-run"}, {.folder = folder.path()});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("`lamina train ./-run/config.toml` continues the run in it"));
+}
+
 TEST(Program, NoOtherThreadRunsWhileAPluginIsLoaded) {
   const TempDir folder;
   folder.write("config.json",

@@ -130,7 +130,7 @@ std::string tensor_lines(const Differences& found, const std::string& left,
     return fmt::format(
         "  no name is in both: {} has published names, and {} the names of lamina\n"
         "  `lamina ckpt export {} --to DIR` writes {} under published names, to compare DIR\n",
-        own_left ? "B" : "A", own_left ? "A" : "B", shell_word(a.positionals[own_left ? 0 : 1]),
+        own_left ? "B" : "A", own_left ? "A" : "B", shell_path(a.positionals[own_left ? 0 : 1]),
         own_left ? "A" : "B");
   std::string out;
   for (const TensorDifference& tensor : found.tensors) out += line_of(tensor) + "\n";

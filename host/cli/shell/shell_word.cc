@@ -13,4 +13,8 @@ std::string shell_word(const std::string& word) {
   return out + "'";
 }
 
+std::string shell_path(const std::string& path) {
+  return shell_word(path.starts_with('-') ? "./" + path : path);
+}
+
 }  // namespace lamina::cli

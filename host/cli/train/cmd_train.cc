@@ -125,7 +125,7 @@ void refuse_run_directory(const fs::path& path) {
       ExitCode::usage,
       {path.string(),
        "is the directory of a run; expected a run file",
-       {fmt::format("`lamina train {}` continues the run in it", shell_word(config.string()))}});
+       {fmt::format("`lamina train {}` continues the run in it", shell_path(config.string()))}});
 }
 
 int run_train(const Arguments& arguments, const Device& device) {

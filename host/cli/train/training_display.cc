@@ -150,7 +150,7 @@ std::string resume_command(const Arguments& a) {
     if (variable.starts_with("LAMINA_") && variable.find("__") < equals)  // sets a key
       out += variable.substr(0, equals + 1) + shell_word(variable.substr(equals + 1)) + " ";
   }
-  out += "lamina train " + shell_word(a.positionals[0]);
+  out += "lamina train " + shell_path(a.positionals[0]);
   auto add = [&](const std::string& option, const std::string& value) {
     out += " --" + option + " " + shell_word(value);
   };
