@@ -19,6 +19,20 @@ std::string section_of(std::string_view key) {
   return std::string(dot == key.npos ? "" : key.substr(0, dot));
 }
 
+// Returns the key of `entry` below its section as TOML. Keys of JSON files are not quoted yet.
+std::string key_below(const Entry& entry, std::string_view section) {
+  std::string_view key = entry.key;
+  if (!section.empty()) key.remove_prefix(section.size() + 1);
+  if (!is_json(entry.origin)) return std::string(key);
+  std::string out;
+  for (std::size_t at = 0; at <= key.size();) {
+    const std::size_t dot = std::min(key.find('.', at), key.size());
+    out += (at > 0 ? "." : "") + toml_key(key.substr(at, dot - at));
+    at = dot + 1;
+  }
+  return out;
+}
+
 // Returns the last entry of each key, as resolve() would, for models that no plugin has read.
 std::vector<Entry> raw_model_values(const Raw& raw) {
   std::vector<Entry> out;
@@ -106,8 +120,7 @@ std::string to_toml(const std::vector<Entry>& values) {
     std::string section = section_of(entry.key);
     if (section != current) out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", section);
     current = section;
-    std::string key = entry.key.substr(section.empty() ? 0 : section.size() + 1);
-    std::string line = fmt::format("{} = {}", key, to_toml(entry.value));
+    std::string line = fmt::format("{} = {}", key_below(entry, section), to_toml(entry.value));
     out += fmt::format("{:<39} # {}\n", line, printable(entry.origin.text));
   }
   return out;

@@ -156,7 +156,7 @@ std::map<std::string, std::string> read_remat_tags(const Table& values) {
 // Fills in defaults that depend on other values.
 void fill_computed(RunConfig& c, Table& values) {
   auto fill = [&values](const std::string& key, const Value& value) {
-    values.add(
+    values.put(
         {key, value, {Origin::Kind::preset, "default: " + run_schema().find(key)->preset_text}});
   };
   if (c.run.name.empty()) fill("run.name", c.run.name = c.file.stem().string());

@@ -37,14 +37,6 @@ struct Source {
   }
 };
 
-// Returns a bare key unchanged and quotes others, so that "a.b" = 1 is not read as a.b = 1.
-std::string key_part(std::string_view part) {
-  bool bare = !part.empty() && std::all_of(part.begin(), part.end(), [](unsigned char c) {
-    return std::isalnum(c) || c == '_' || c == '-';
-  });
-  return bare ? std::string(part) : toml_quote(part);
-}
-
 [[noreturn]] void unsupported(const Source& source, const toml::node& node, const std::string& key,
                               std::string_view found) {
   throw UserError(
@@ -79,7 +71,7 @@ Value to_value(const Source& source, const toml::node& node, const std::string& 
 // toml++ sorts keys by name; messages use the order of the file.
 std::vector<std::pair<std::string, const toml::node*>> in_file_order(const toml::table& table) {
   std::vector<std::pair<std::string, const toml::node*>> nodes;
-  for (auto&& [name, node] : table) nodes.emplace_back(key_part(name.str()), &node);
+  for (auto&& [name, node] : table) nodes.emplace_back(toml_key(name.str()), &node);
   std::stable_sort(nodes.begin(), nodes.end(), [](const auto& a, const auto& b) {
     auto x = a.second->source().begin, y = b.second->source().begin;
     return std::tie(x.line, x.column) < std::tie(y.line, y.column);

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include "core/error.h"
@@ -50,10 +52,25 @@ std::string toml_quote(std::string_view text) {
   return out;
 }
 
+std::string toml_key(std::string_view part) {
+  const bool bare = !part.empty() && std::ranges::all_of(part, [](unsigned char c) {
+    return std::isalnum(c) || c == '_' || c == '-';
+  });
+  return bare ? std::string(part) : toml_quote(part);
+}
+
 std::string_view kind_of(const Value& value) {
   static constexpr std::string_view kNames[] = {"a boolean", "an integer", "a number",
                                                 "a string",  "a list",     "a table"};
   return kNames[value.data.index()];
+}
+
+void Table::put(Entry entry) {
+  const auto same = std::ranges::find(entries_, entry.key, &Entry::key);
+  if (same == entries_.end())
+    add(std::move(entry));
+  else
+    *same = std::move(entry);
 }
 
 const Entry* Table::find(std::string_view key) const {

@@ -49,6 +49,9 @@ std::string to_json(const Value& value);
 // Returns "text" with quotes, backslashes and control bytes escaped; valid in TOML and JSON.
 std::string toml_quote(std::string_view text);
 
+// Returns a bare key of TOML unchanged and quotes others, so that "a.b" = 1 is not read as a.b = 1.
+std::string toml_key(std::string_view part);
+
 // Returns "an integer", "a string", "a list", ...: the type of a value in error messages.
 std::string_view kind_of(const Value& value);
 
@@ -71,6 +74,8 @@ struct Entry {
 class Table {
  public:
   void add(Entry entry) { entries_.push_back(std::move(entry)); }
+  // Replaces the entry of the same key, or adds it.
+  void put(Entry entry);
 
   // Returns nullptr if absent. Borrowed; valid until the next add().
   const Entry* find(std::string_view key) const;

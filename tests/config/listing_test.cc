@@ -41,6 +41,25 @@ TEST(Listing, JsonHasValueAndOrigin) {
       << text;
 }
 
+TEST(Listing, OddKeysOfConfigJsonAreQuoted) {
+  testing::TempDir folder;
+  folder.write("config.json", R"({"model_type": "x", "a b": 1, "list": [{"w": 2}], "a.c": 3})");
+  const std::string run =
+      folder.write("r.toml", "model = \"config.json\"\n[data]\ntrain = \"a.txt\"\n");
+  const std::string text = to_toml(list_values(load_run(run)));
+  for (const char* line : {"\n\"a b\" = 1 ", "\n\"list[]\".w = [2] ", "\na.c = 3 "})
+    EXPECT_NE(text.find(line), text.npos) << line << " in\n" << text;
+  EXPECT_NO_THROW(parse_toml(text, "shown", Origin::Kind::run_file));
+}
+
+TEST(Listing, AnEmptyNameIsReplacedByTheDefault) {
+  testing::TempDir folder;
+  const RunConfig c = load_run(folder.write("r.toml", kRun), {{"run.name="}, {}});
+  const std::string text = to_toml(list_values(c));
+  EXPECT_NE(text.find("\nname = \"r\" "), text.npos) << text;
+  EXPECT_EQ(text.find("name = \"\""), text.npos) << text;
+}
+
 TEST(ResolvedRunFile, LoadsFromAnywhereToTheSameRun) {
   testing::TempDir folder;
   RunConfig first = load_run(folder.write("r.toml", kRun), {{"optimizer.lr=0.1"}, {}});
