@@ -22,6 +22,20 @@ TEST(TrainErrors, ADryRunRefusesSettingsWithoutAnEffectOnTheModel) {
   }
 }
 
+TEST(TrainErrors, TheCurrentDirectoryMustBeUtf8) {
+  Workplace w;
+  const std::string folder = w.path("caf\xe9").string();
+  fs::create_directory(folder);
+  for (const char* name : {"run.toml", "text.txt"})
+    fs::copy_file(w.path(name), folder + "/" + name);
+  const Finished f =
+      run_process({LAMINA_BUILD_DIR "/bin/lamina", "train", "run.toml"}, {.folder = folder});
+  EXPECT_EQ(f.code, 2);
+  EXPECT_THAT(
+      f.err, ::testing::HasSubstr("caf\\xe9: is the current directory, whose name is not UTF-8; "));
+  EXPECT_FALSE(fs::exists(folder + "/out"));
+}
+
 TEST(TrainErrors, RunFileErrorsComeBeforeAnyOutput) {
   Workplace w;
   const Mistake mistakes[] = {

@@ -19,6 +19,7 @@
 #include "config/listing.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/utf8.h"
 #include "device/connect.h"
 #include "device/workers.h"
 #include "model/training.h"
@@ -128,8 +129,21 @@ void refuse_run_directory(const fs::path& path) {
        {fmt::format("`lamina train {}` continues the run in it", shell_path(config.string()))}});
 }
 
+// config.toml is UTF-8 and has absolute paths.
+void refuse_unwritable_directory() {
+  std::error_code ignored;
+  const std::string here = fs::current_path(ignored).string();
+  if (find_invalid_utf8(here) == here.npos) return;
+  throw UserError(ExitCode::usage,
+                  {here,
+                   "is the current directory, whose name is not UTF-8; config.toml of a run cannot "
+                   "record its paths",
+                   {"rename it, or train in another directory"}});
+}
+
 int run_train(const Arguments& arguments, const Device& device) {
   catch_stop_signals();  // before anything that takes time
+  refuse_unwritable_directory();
   refuse_run_directory(arguments.positionals[0]);
   config::Overrides overrides{arguments.texts("set"), config::process_environment(),
                               quantise_settings(arguments)};
