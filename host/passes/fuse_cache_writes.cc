@@ -43,7 +43,10 @@ struct WriteGroup {
 class CacheWriteFusion {
  public:
   explicit CacheWriteFusion(const Graph& graph)
-      : graph_(graph), reads_(count_reads(graph)), is_member_(graph.nodes().size()) {}
+      : graph_(graph),
+        reads_(count_reads(graph)),
+        is_member_(graph.nodes().size()),
+        is_taken_(graph.nodes().size()) {}
 
   std::optional<Graph> run() {
     find_writes();
@@ -125,6 +128,7 @@ class CacheWriteFusion {
     const std::vector<NodeId> members = group.members();
     if (members.size() < 2 && (group.rotation() == kNoNode || !may_form(group))) return;
     for (NodeId n : members) is_member_[n] = true;
+    for (NodeId n = members.front(); n <= members.back(); ++n) is_taken_[n] = true;
     end_of_groups_ = std::max(end_of_groups_, members.back());
     groups_.emplace(members.back(), std::move(group));
   }
@@ -168,7 +172,8 @@ class CacheWriteFusion {
     return true;
   }
 
-  // True if no member needs a result of another one, and no member of another group is among them.
+  // True if no member needs a result of another one, and no node from the first to the last is in
+  // the range of another group.
   bool may_form(const WriteGroup& group) const {
     const std::vector<NodeId> members = group.members();
     const NodeId first = members.front(), last = members.back();
@@ -179,7 +184,7 @@ class CacheWriteFusion {
         return made_by != kNoNode && made_by >= first && made_by <= last && late[made_by - first];
       });
       const bool is_member = std::ranges::binary_search(members, n);
-      if (is_member_[n] || (is_member && reads_late)) return false;
+      if (is_taken_[n] || (is_member && reads_late)) return false;
       late[n - first] = is_member || reads_late;
     }
     return true;
@@ -245,6 +250,7 @@ class CacheWriteFusion {
   std::vector<RowsWrite> writes_;
   std::vector<NodeId> queries_;
   std::vector<bool> is_member_;
+  std::vector<bool> is_taken_;  // nodes from the first to the last member of a group
   std::unordered_map<NodeId, WriteGroup> groups_;  // by the last member
   NodeId end_of_groups_ = 0;
 };

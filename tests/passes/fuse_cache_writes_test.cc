@@ -150,6 +150,25 @@ TEST(FuseCacheWrites, WritesToOtherSlotsStayApart) {
   expect_ops(l.g, 1, 0, 2);
 }
 
+// A node between the writes of one group reads its result, so the others cannot be computed there.
+TEST(FuseCacheWrites, WritesBetweenTwoThatAreFusedStay) {
+  Layers l;
+  const Tensor first = l.written(l.rows(1));
+  l.g.add_output("y", ops::exp(first));
+  l.written(l.rows(2), {.first = 1});
+  l.written(l.rows(2), {.first = 1});
+  l.written(l.rows(2));
+  expect_ops(l.g, 1, 0, 2);
+}
+
+TEST(FuseCacheWrites, ARotationBetweenTwoFusedWritesStays) {
+  Layers l;
+  const Tensor first = l.written(l.rows(1));
+  l.written(l.rotated(ops::slice(first, 1, 0, kTokens)), {.first = 1});
+  l.written(l.rows(2));
+  expect_ops(l.g, 1, 1, 1);
+}
+
 TEST(FuseCacheWrites, RotationsByOtherTablesStayApart) {
   Layers l;
   l.written(l.rotated(l.rows(2)));
