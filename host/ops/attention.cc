@@ -249,7 +249,8 @@ Reach reach(const DecodeCall& c) { return {.window = c.i("window"), .chunk = c.i
 
 std::vector<Tensor> decode(DecodeCall& c) {
   KeysAndValues kv;
-  const std::int64_t back = reach(c).tokens();
+  // A mask has a column for each token of the context, also for those before the window.
+  const std::int64_t back = c.in(in::kMask) ? 0 : reach(c).tokens();
   if (const auto& donor = c.context.donor()) {
     kv = *donor;
     if (kv.ring && (back == 0 || back > kv.window))
@@ -257,7 +258,7 @@ std::vector<Tensor> decode(DecodeCall& c) {
                            back == 0 ? "all tokens" : fmt::format("{} tokens", back), kv.window));
   } else {
     const WrittenCache k = c.write_cache("k", c.in(in::kK), back);
-    // If the mask of this attention keeps all keys, all values are kept as well.
+    // If another op with this state keeps all keys, all values are kept as well.
     const bool keeps_all = k.cache.dim(1) == c.slots();
     const WrittenCache v = c.write_cache("v", c.in(in::kV), keeps_all ? 0 : back);
     kv = {k.cache, v.cache, k.ring, back};

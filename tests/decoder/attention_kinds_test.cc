@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numeric>
 #include <set>
 #include <utility>
 
+#include "decoder/one_block_family.h"
 #include "support/dense_model.h"
 #include "support/device_models.h"
 #include "support/expect_error.h"
@@ -136,6 +138,37 @@ INSTANTIATE_TEST_SUITE_P(Families, AttentionKinds,
                          ::testing::Values("llama2", "mistral", "qwen2", "qwen3", "olmo3",
                                            "default"),
                          [](const auto& test) { return std::string(test.param); });
+
+// Attention to the keys with the three best scores of an indexer, within a window or a chunk.
+sdk::Tensor sparse(sdk::Scope s, sdk::Tensor x, const sdk::Step& step,
+                   const sdk::AttentionOptions& options) {
+  const sdk::Tensor x_BTNH = sdk::split_heads(x, 2);
+  const sdk::Tensor part = sdk::slice(x, {.dim = 2, .start = 0, .size = 2});
+  const sdk::Tensor mask = sdk::top_k_mask(step.index_scores(x_BTNH, part, sdk::widen(part)), 3);
+  const sdk::State kv =
+      s.state(LAMINA_STATE_KV, "kv", {2, 2, 2},
+              {.axes = {LAMINA_AXIS_CACHE_HEADS, LAMINA_AXIS_CACHE_DIM, LAMINA_AXIS_CACHE_DIM},
+               .window = options.window,
+               .chunk = options.chunk});
+  return x + sdk::merge_heads(sdk::attention(x_BTNH, x_BTNH, x_BTNH, kv, options, {.mask = mask}));
+}
+
+// The mask has a column for each token, so the state is no ring.
+TEST(AttentionKinds, AMaskWithAWindowOrAChunkIsDecoded) {
+  config::Raw keys;
+  keys.entries.push_back(
+      {"model.vocab_size", std::int64_t{24}, {config::Origin::Kind::run_file, "test"}, {}, {}});
+  const decoder::Build blocks[] = {LAMINA_BLOCK({ return sparse(s, x, step, {.window = 4}); }),
+                                   LAMINA_BLOCK({ return sparse(s, x, step, {.chunk = 4}); })};
+  for (const decoder::Build block : blocks) {
+    const decoder::Model model = decoder::open_family_with(block, nullptr, keys);
+    Rows rows = random_rows(model, 1, 24);
+    std::iota(rows.ids.begin(), rows.ids.end(), 0);  // equal keys would have equal scores
+    const weights::Weights weights = weights_on(cpu::cpu_backend(), model, DType::f32);
+    const std::vector<float> whole = forward(model, weights.pointers(), rows);
+    EXPECT_LE(relative_difference(decoded(model, rows.ids, {1}, cpu::cpu_backend()), whole), 1e-5);
+  }
+}
 
 TEST(AttentionKinds, ThatSeesLaterTokensIsNotDecoded) {
   for (const char* keys : {"attention_type = \"full\"\n",
