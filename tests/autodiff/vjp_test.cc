@@ -68,6 +68,28 @@ TEST(Vjp, OneValueAsBothOperandsIsCountedOnce) {
   EXPECT_EQ(value_of(g, dx, {array(kRow, {1, 2, 3})}), (Doubles{2, 4, 6}));
 }
 
+TEST(Vjp, OfAbsIsZeroAtZero) {
+  Graph g;
+  Tensor x = g.add_input("x", kRow);
+  Tensor dx = gradients(g, ops::call("abs", {x}), {x})[0];
+  EXPECT_EQ(value_of(g, dx, {array(kRow, {-2, 0, 3})}), (Doubles{-1, 0, 1}));
+}
+
+TEST(Vjp, OfABaseWithTheExponentZeroIsZero) {
+  Graph g;
+  Tensor a = g.add_input("a", kRow), b = g.add_input("b", kRow);
+  Tensor da = gradients(g, ops::call("pow", {a, b}), {a})[0];
+  EXPECT_EQ(value_of(g, da, {array(kRow, {0, 2, 3}), array(kRow, {0, 0, 2})}), (Doubles{0, 0, 6}));
+}
+
+TEST(Vjp, OfTheExponentOfABaseThatIsNotPositiveIsZero) {
+  Graph g;
+  Tensor a = g.add_input("a", kRow), b = g.add_input("b", kRow);
+  Tensor db = gradients(g, ops::call("pow", {a, b}), {b})[0];
+  EXPECT_EQ(value_of(g, db, {array(kRow, {0, 0, -2}), array(kRow, {-1, 2, 0.5})}),
+            (Doubles{0, 0, 0}));
+}
+
 TEST(Vjp, GradientsOfBf16ParametersAreF32) {
   Graph g;
   Tensor x = g.add_input("x", {DType::bf16, {4, 6}, {}}),

@@ -10,12 +10,13 @@ std::vector<Type> infer(const Call& c) {
   return infer_broadcast(c);
 }
 
-// The exponent of a base that is not positive gets no gradient, because log(a) is undefined.
+// The exponent of a base that is not positive gets no gradient, because log(a) is undefined. A base
+// with the exponent 0 gets the gradient 0, because pow(a, 0) is 1 for every a.
 std::vector<Tensor> vjp(const VjpCall& c) {
   Tensor a = c.in(0), b = c.in(1), zero = zeros_like(a), one = shift(zero, 1);
   Tensor positive = less(zero, a);
-  Tensor da = c.ct() * b * pow(a, shift(b, -1));
-  Tensor db = c.ct() * c.out(0) * log(select(positive, a, one));
+  Tensor da = c.ct() * b * pow(select(equal(b, zeros_like(b)), one, a), shift(b, -1));
+  Tensor db = c.ct() * select(positive, c.out(0), zero) * log(select(positive, a, one));
   return {sum_to(da, a.shape()), sum_to(db, b.shape())};
 }
 
