@@ -155,7 +155,8 @@ std::vector<Key> layer_keys() {
   return {
       rate(kDropout,
            "Dropout in training on embeddings, on the input of the last matrix of a feed-forward, "
-           "on layers and on the input of the head. All tokens of a row drop the same channels."),
+           "on layers and on the input of the head. All tokens of a row drop the same channels; "
+           "on residual streams, only the streams of one token do."),
       choice(kLayerDropout, {"output", "update", "none"},
              "The position of dropout_rate in a layer: its output, its update before the residual "
              "sum, or nowhere."),

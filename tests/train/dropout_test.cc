@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "backends/cpu/backend.h"
 #include "conformance/slopes.h"
@@ -23,14 +24,22 @@ bool has_own_rate(const TestModel& model) {
   return !open_model(model.path).config().is_host_key("dropout_rate");
 }
 
-std::int64_t count(const Graph& graph, std::initializer_list<OpCode> codes) {
-  std::int64_t found = 0;
+// Visits the nodes of the graph and of the bodies in it.
+void for_each_node(const Graph& graph,
+                   const std::function<void(const Graph&, const Node&)>& visit) {
   for (const Node& node : graph.nodes()) {
-    found += std::ranges::find(codes, node.op->code) != codes.end();
+    visit(graph, node);
     for (const AttrValue& attr : node.attrs)
       if (const auto* body = std::get_if<std::shared_ptr<const Graph>>(&attr); body && *body)
-        found += count(**body, codes);
+        for_each_node(**body, visit);
   }
+}
+
+std::int64_t count(const Graph& graph, std::initializer_list<OpCode> codes) {
+  std::int64_t found = 0;
+  for_each_node(graph, [&](const Graph&, const Node& node) {
+    found += std::ranges::find(codes, node.op->code) != codes.end();
+  });
   return found;
 }
 
@@ -178,6 +187,19 @@ TEST(LayerDropout, ZeroesAttentionProbabilitiesPerToken) {
   EXPECT_NE(drops[1], plain[1]);
   // The first token attends only to itself: a head gives twice its value or zero.
   EXPECT_EQ(zeros_of(drops[1]).first, 0);
+}
+
+TEST(LayerDropout, IsDrawnForEachTokenOfResidualStreams) {
+  const decoder::Model model = open_changed(test_model("deepseek_streams"), "dropout_rate = 0.2\n");
+  int draws = 0;
+  for_each_node(loss_graph(model, true).graph, [&](const Graph& graph, const Node& node) {
+    if (node.op->code != OpCode::dropout) return;
+    const Type& type = graph.type(node.inputs[0]);
+    if (type.ndim() != 4) return;
+    EXPECT_EQ(type.shape, (Shape{1, test_tokens(model), 1, 24}));
+    ++draws;
+  });
+  EXPECT_GT(draws, 0);
 }
 
 TEST(LayerDropout, WhereItCannotBeIsRefused) {

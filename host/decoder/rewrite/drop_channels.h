@@ -7,8 +7,8 @@
 
 namespace lamina::decoder {
 
-// Multiplies x by one mask for all tokens of a row (all streams of a token), so that whole channels
-// are kept or dropped. The mask is `draw` of ones.
+// Multiplies x[B, T, D] by one mask for all tokens of a row, or x[B, T, S, D] by one mask for all
+// residual streams of a token, as MaxText does. The mask is `draw` of ones.
 Tensor drop_channels(Tensor x, const std::function<Tensor(Tensor ones)>& draw);
 
 }  // namespace lamina::decoder

@@ -1,5 +1,6 @@
 // dropout_rate and layer_dropout: in training, zeroes channels of the input of a feed-forward's
-// last matrix and of a layer's output, the same ones for all tokens of a row.
+// last matrix and of a layer's output, the same ones for all tokens of a row, or for all residual
+// streams of a token.
 #include <fmt/format.h>
 
 #include <vector>
