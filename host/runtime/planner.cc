@@ -182,10 +182,10 @@ struct Program::Planner {
     return target->second;
   }
 
-  // True if operand `v` of the node has the result's type, is not read later, and shares its memory
-  // with no other operand or earlier result.
+  // True if operand `v` of the node has the result's type, and its memory is not read later and
+  // contains no other operand or earlier result.
   bool may_write_over(const Node& node, std::size_t i, ValueId v, int step) const {
-    if (last_uses[v] != step || places[v].offset != 0) return false;
+    if (last_uses[made_at(graph, v)] != step || places[v].offset != 0) return false;
     if (graph.type(v) != graph.type(node.outputs[i])) return false;
     for (ValueId other : node.inputs)
       if (other != v && other != kNoValue && places[other].storage == places[v].storage)

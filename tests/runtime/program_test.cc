@@ -136,6 +136,16 @@ TEST(Program, ViewOfTheStateCanBeItsUpdate) {
   EXPECT_EQ(state.graph, &g);
 }
 
+TEST(Program, InputThatIsReadAfterItsViewIsWrittenOverLater) {
+  Graph g;
+  Tensor state = g.add_input("state", kRow);
+  g.add_output("state", ops::neg(ops::reshape(ops::reshape(state, {5, 1}), {5})), 0);
+  g.add_output("old plus one", ops::shift(state, 1));
+  auto out = run_unoptimized(g, {row({1, 2, 3, 4, 5})});
+  EXPECT_EQ(to_doubles(out[0]), (Doubles{-1, -2, -3, -4, -5}));
+  EXPECT_EQ(to_doubles(out[1]), (Doubles{2, 3, 4, 5, 6}));
+}
+
 TEST(Program, OptimizerStateIsUpdatedInPlace) {
   Graph g;
   Tensor p = g.add_input("p", kRow), grad = g.add_input("g", kRow);
