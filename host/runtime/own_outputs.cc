@@ -35,11 +35,19 @@ Graph with_own_outputs(const Graph& graph) {
   Copier copy(graph, out);
   copy.inputs();
   for (const Node& node : graph.nodes()) copy.node(node);
+  const auto aliased = [&](const GraphOutput& output) {
+    return graph.inputs()[static_cast<std::size_t>(output.alias_input)].value;
+  };
   std::set<ValueId> taken;
   std::vector<Tensor> values;
   for (const GraphOutput& output : graph.outputs()) {
     values.push_back(copy.get(output.value));
-    if (output.alias_input >= 0) continue;
+    if (output.alias_input >= 0) {
+      // A value in another input's memory is read before an output is copied over that input.
+      const ValueId input = written_input(graph, output.value);
+      if (input != kNoValue && input != aliased(output)) values.back() = ops::copy(values.back());
+      continue;
+    }
     ValueId origin = made_at(graph, output.value);
     const Value& made = graph.value(origin);
     bool own = made.node != kNoNode &&
@@ -51,8 +59,7 @@ Graph with_own_outputs(const Graph& graph) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const GraphOutput& output = graph.outputs()[i];
     if (output.alias_input < 0) continue;
-    ValueId input = graph.inputs()[static_cast<std::size_t>(output.alias_input)].value;
-    if (written_input(graph, output.value) != input) values[i] = ops::copy(values[i]);
+    if (written_input(graph, output.value) != aliased(output)) values[i] = ops::copy(values[i]);
   }
   for (std::size_t i = 0; i < values.size(); ++i)
     out.add_output(graph.outputs()[i].name, values[i], graph.outputs()[i].alias_input);

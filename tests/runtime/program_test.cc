@@ -146,6 +146,16 @@ TEST(Program, InputThatIsReadAfterItsViewIsWrittenOverLater) {
   EXPECT_EQ(to_doubles(out[1]), (Doubles{2, 3, 4, 5, 6}));
 }
 
+TEST(Program, AliasedOutputsMaySwapTheirInputs) {
+  Graph g;
+  Tensor a = g.add_input("a", kRow), b = g.add_input("b", kRow);
+  g.add_output("a", b, 0);
+  g.add_output("b", a, 1);
+  auto out = run_unoptimized(g, {row({1, 2, 3, 4, 5}), row({6, 7, 8, 9, 10})});
+  EXPECT_EQ(to_doubles(out[0]), (Doubles{6, 7, 8, 9, 10}));
+  EXPECT_EQ(to_doubles(out[1]), (Doubles{1, 2, 3, 4, 5}));
+}
+
 TEST(Program, OptimizerStateIsUpdatedInPlace) {
   Graph g;
   Tensor p = g.add_input("p", kRow), grad = g.add_input("g", kRow);
