@@ -220,7 +220,7 @@ void read_gptq(const JsonValue& section, Compression& out) {
                                      "lamina reads; got \"{}\"",
                                      variant),
                          {kAlternative});
-  out.zero_offset = variant == "gptq" ? 1 : 0;
+  out.zero_points_minus_one = variant == "gptq";
   if (is_true(section, "is_marlin_format"))
     section.at("is_marlin_format")
         .fail("must be false: the order of Marlin is for one kernel", {kAlternative});

@@ -35,10 +35,10 @@ struct Compression {
 
   // For gptq and awq.
   int bits = 4;
-  std::int64_t group_size = -1;  // values with one scale; -1: a row
-  bool symmetric = false;        // every zero point is 2^(bits - 1)
-  bool reordered = false;        // the groups of columns are in an index
-  int zero_offset = 0;           // is added to stored zero points, modulo 2^bits
+  std::int64_t group_size = -1;        // values with one scale; -1: a row
+  bool symmetric = false;              // every zero point is 2^(bits - 1)
+  bool reordered = false;              // the groups of columns are in an index
+  bool zero_points_minus_one = false;  // in files: the words of `qzeros` minus 1 in each number
 
   // For compressed-tensors.
   std::vector<Group> groups;

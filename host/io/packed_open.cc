@@ -187,7 +187,8 @@ void PackedWeight::open_transposed() {
   const bool awq = tensors_->order == Order::awq;
   bits_ = config.bits;
   default_zero_ = 1 << (bits_ - 1);
-  zero_offset_ = config.zero_offset;
+  // One subtraction takes 1 from all numbers of a word, so a zero point of 0 borrows from the next.
+  if (config.zero_points_minus_one) zero_offset_ = bits_ == 8 ? 0x01010101 : 0x11111111;
   has_zero_points_ = !config.symmetric;
   const std::int64_t per_word = 32 / bits_;
   require_dtype(values_, {DType::i32});

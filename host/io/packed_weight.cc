@@ -84,9 +84,13 @@ int PackedWeight::zero_of(std::int64_t row, std::int64_t group) const {
     case Order::bytes:
       zero = bytes[place_of_scale(row, group)] ^ 0x80;
       break;
-    case Order::gptq:
-      zero = packed_at(bytes + (group * words + row / per_word) * 4, bits_, row % per_word);
+    case Order::gptq: {
+      std::uint32_t word;
+      std::memcpy(&word, bytes + (group * words + row / per_word) * 4, sizeof word);
+      word += zero_offset_;
+      zero = packed_at(reinterpret_cast<const std::uint8_t*>(&word), bits_, row % per_word);
       break;
+    }
     case Order::awq:
       zero = packed_at(bytes + (group * words + row / 8) * 4, 4,
                        kAwqPlaces[static_cast<std::size_t>(row % 8)]);
@@ -94,7 +98,6 @@ int PackedWeight::zero_of(std::int64_t row, std::int64_t group) const {
     case Order::pairs:
       break;
   }
-  zero = (zero + zero_offset_) & ((1 << bits_) - 1);
   if (!has_zero_points_ && zero != default_zero_)
     fail(zero_points_,
          fmt::format("has the zero point {} for group {} of row {}; expected {}", zero, group, row,

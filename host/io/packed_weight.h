@@ -112,8 +112,9 @@ class PackedWeight {
   Shape shape_;
   std::int64_t rows_ = 0, columns_ = 0, group_size_ = 0, num_groups_ = 1;
   std::int64_t scale_row_stride_ = 0, scale_group_stride_ = 0;
-  int bits_ = 4, default_zero_ = 8, zero_offset_ = 0;
-  bool has_zero_points_ = false;  // that differ from default_zero_
+  int bits_ = 4, default_zero_ = 8;
+  std::uint32_t zero_offset_ = 0;  // is added to stored words of zero points
+  bool has_zero_points_ = false;   // that differ from default_zero_
   float global_scale_ = 1;
   std::vector<std::int32_t> group_index_;  // group of each column; empty: in order
   const formats::BlockFormat* format_ = nullptr;

@@ -140,6 +140,26 @@ TEST(PackedGptq, HasTheValuesOfItsDefinition) {
   }
 }
 
+// GPTQModel subtracts from words, so a zero point of 0 borrows from the next row's.
+TEST(PackedGptq, WordsOfZeroPointsAreStoredMinusOnes) {
+  const struct {
+    int bits;
+    std::vector<int> zeros;
+    std::uint32_t stored;
+    std::string_view format;
+  } cases[] = {{4, {0, 8, 8, 8, 8, 8, 8, 8}, 0x7777776f, "INT4Z_32_F16"},
+               {4, {0, 0, 15, 0, 1, 0, 0, 0}, 0xeeeffdef, "INT4Z_32_F16"},
+               {8, {0, 128, 0, 1}, 0xffff7eff, ""}};
+  for (const auto& c : cases) {
+    TempDir dir;
+    IntegerWeight w = random_weight(std::ssize(c.zeros), 32, c.bits, 32, true, 10);
+    w.zeros = c.zeros;
+    std::vector<FileBytes> tensors = as_gptq("m", w, DType::f16, 1);
+    tensors[1] = file_bytes("m.qzeros", DType::i32, {1, 1}, std::vector<std::uint32_t>{c.stored});
+    expect_weight(packed_files(dir, tensors, gptq_config(c.bits, 32, false, 1)), w, c.format);
+  }
+}
+
 TEST(PackedGptq, AnIndexGivesTheGroupOfEachColumn) {
   TempDir dir;
   IntegerWeight w = random_weight(8, 128, 4, 32, true, 9);

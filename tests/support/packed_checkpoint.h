@@ -152,7 +152,7 @@ inline std::vector<float> transposed_scales(const IntegerWeight& w) {
 }
 
 // GPTQ: auto_gptq/nn_modules/qlinear/qlinear_cuda_old.py, pack(). Version 1 stores zero points
-// minus 1.
+// minus 1: gptqmodel/utils/model.py, convert_gptq_v2_to_v1_format_module().
 inline std::vector<FileBytes> as_gptq(const std::string& module, const IntegerWeight& w,
                                       DType dtype, int version) {
   const std::int64_t n = 32 / w.bits, groups = w.num_groups(), width = divide_up(w.rows, n);
@@ -160,13 +160,14 @@ inline std::vector<FileBytes> as_gptq(const std::string& module, const IntegerWe
   for (std::int64_t r = 0; r < w.rows; ++r) {
     for (std::int64_t c = 0; c < w.columns; ++c)
       words.set(c / n * w.rows + r, c % n, w.number(r, c));
-    for (std::int64_t g = 0; g < groups; ++g) {
-      const int stored = w.zeros[w.place(r, g)] - (version == 1 ? 1 : 0);
-      zeros.set(g * width + r / n, r % n, stored & ((1 << w.bits) - 1));
-    }
+    for (std::int64_t g = 0; g < groups; ++g)
+      zeros.set(g * width + r / n, r % n, w.zeros[w.place(r, g)]);
   }
+  std::vector<std::uint32_t> stored = zeros.words();
+  if (version == 1)
+    for (std::uint32_t& word : stored) word -= w.bits == 8 ? 0x01010101 : 0x11111111;
   return {file_bytes(module + ".qweight", DType::i32, {w.columns / n, w.rows}, words.words()),
-          file_bytes(module + ".qzeros", DType::i32, {groups, width}, zeros.words()),
+          file_bytes(module + ".qzeros", DType::i32, {groups, width}, stored),
           float_bytes(module + ".scales", dtype, {groups, w.rows}, transposed_scales(w)),
           file_bytes(module + ".g_idx", DType::i32, {w.columns}, w.group_of)};
 }

@@ -119,7 +119,7 @@ bool has_same_settings(const io::WeightFiles& a, const io::WeightFiles& b,
   if (order != Order::gptq && order != Order::awq) return true;
   const io::Compression &left = a.compression(), &right = b.compression();
   return left.bits == right.bits && left.group_size == right.group_size &&
-         left.zero_offset == right.zero_offset;
+         left.zero_points_minus_one == right.zero_points_minus_one;
 }
 
 bool has_same_order(const io::WeightFiles& a, const io::WeightFiles& b, std::string_view name) {
