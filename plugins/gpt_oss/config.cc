@@ -41,15 +41,16 @@ void keys(Schema<Config>& key) {
   key(LAMINA_GGUF_KEY, &Config::is_gguf,
       {.fallback = false,
        .flags = LAMINA_KEY_HF_ONLY,
-       .doc = "true for weights from a GGUF file, which lacks rope_scaling.truncate"});
+       .doc = "true for weights from a GGUF file, which stretches positions only by its keys"});
   // The original context, which rope_scaling also has; intermediate_size in GGUF files.
   key.ignore({"initial_context_length", "moe_intermediate_size"});
 }
 
-// Without rope_scaling positions are stretched as in the published models. Other kinds than yarn
-// have the usual defaults.
+// Without rope_scaling positions are stretched as in the published models, except in GGUF files,
+// which have keys for it. Other kinds than yarn have the usual defaults.
 void derive(const Config& c, const Derived& derived) {
-  const bool may_be_yarn = c.rope.type == RopeConfig{}.type || c.rope.type == "yarn";
+  const bool may_be_yarn =
+      !c.is_gguf && (c.rope.type == RopeConfig{}.type || c.rope.type == "yarn");
   const bool published = may_be_yarn && c.rope.options.factor == RopeOptions{}.factor;
   derived.set("rope_scaling.rope_type", published ? "yarn" : "default");
   derived.set("rope_scaling.factor", may_be_yarn ? 32.0 : RopeOptions{}.factor);

@@ -199,6 +199,19 @@ TEST_P(GgufKeys, AreUsedOrWithoutEffectOrRefused) {
   for (const KnownKey& key : all) expect_one_outcome(architecture, key, before);
 }
 
+TEST_P(GgufKeys, PositionsAreStretchedOnlyByKeys) {
+  KeyValues keys = keys_of(GetParam());
+  for (const bool says_none : {false, true}) {
+    if (says_none) keys["rope.scaling.type"] = std::string("none");
+    const auto values = values_of(GetParam(), keys);
+    for (const auto& [key, right] :
+         {std::pair{"rope_scaling.rope_type", "\"default\""}, {"rope_scaling.factor", "1.0"}})
+      if (const auto at = values.find(key); at != values.end()) {
+        EXPECT_EQ(at->second, right) << key;
+      }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, GgufKeys,
                          ::testing::Values("llama", "llama4", "qwen2", "qwen3", "qwen3moe", "gemma",
                                            "gemma2", "gemma3", "olmo2", "command-r", "cohere2",
