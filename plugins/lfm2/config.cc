@@ -98,8 +98,9 @@ void derive(const Config& c, const Derived& derived) {
   derived.set("intermediate_size", c.block_ff_dim > 0 ? c.block_ff_dim : std::int64_t{12288});
   derived.set("block_auto_adjust_ff_dim", !c.is_gguf);
   const auto& heads = c.gguf_kv_heads;
-  derived.set("num_key_value_heads",
-              heads.empty() ? std::int64_t{8} : *std::max_element(heads.begin(), heads.end()));
+  std::int64_t kv_heads = heads.empty() ? 8 : *std::max_element(heads.begin(), heads.end());
+  if (kv_heads == 0) kv_heads = c.num_attention_heads;  // without attention any number will do
+  derived.set("num_key_value_heads", kv_heads);
 }
 
 void validate(const Config& c, const Problems& problem) {

@@ -235,6 +235,14 @@ TEST(GgufKeyRules, FilesOf2023HaveTheFactorOfPositionsUnderAnotherName) {
   EXPECT_EQ(values_of("llama", both), want);
 }
 
+TEST(GgufKeyRules, ModelsOfConvolutionsAloneHaveNoKeyHeads) {
+  KeyValues keys = keys_of("lfm2");
+  keys["attention.head_count_kv"] = std::vector<std::uint32_t>{0, 0};
+  const auto values = values_of("lfm2", keys);
+  EXPECT_EQ(values.at("num_attention_heads"), "4");
+  EXPECT_EQ(values.at("num_key_value_heads"), "4");  // without effect
+}
+
 TEST(GgufKeyRules, AttentionToLaterTokensIsRefused) {
   KeyValues keys = keys_of("llama");
   keys["attention.causal"] = true;

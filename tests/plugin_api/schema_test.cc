@@ -246,6 +246,17 @@ TEST(SdkSchema, AProblemIsReportedOnce) {
   EXPECT_EQ(reply.problems.size(), 2u);
 }
 
+TEST(SdkSchema, NoKeyHeadsAreAProblem) {
+  StandardConfig c{};
+  c.num_attention_heads = 4;
+  c.head_dim = 8;
+  RecordingReply reply;
+  check_heads(c, Problems(&reply));
+  EXPECT_EQ(reply.problems,
+            (std::vector<std::pair<std::string, std::string>>{
+                {"num_key_value_heads", "got 0; it must divide num_attention_heads = 4"}}));
+}
+
 TEST(SdkSchema, ValueOfAnotherKindIsRefused) {
   RecordingConfig config;
   config.values["heads"] = 4.0;

@@ -163,7 +163,7 @@ inline void check_heads(const StandardConfig& c, const Problems& problem) {
     problem(name("head_dim"), "expected a value, because ", name("num_attention_heads"), " = ",
             c.num_attention_heads, " does not divide hidden_size = ", c.hidden_size,
             "; change one of them or give ", name("head_dim"));
-  if (c.num_attention_heads % c.num_key_value_heads != 0)
+  if (c.num_key_value_heads < 1 || c.num_attention_heads % c.num_key_value_heads != 0)
     problem(name("num_key_value_heads"), "got ", c.num_key_value_heads, "; it must divide ",
             name("num_attention_heads"), " = ", c.num_attention_heads);
 }
