@@ -21,6 +21,11 @@ constexpr std::string_view kTokenTable = "token_embd.weight", kHead = "output.we
 // Keys of an architecture that repeat information of tensors or other keys.
 constexpr std::string_view kSaidOtherwise[] = {"vocab_size", "attention.value_length",
                                                "rope.dimension_count"};
+// Files have no keys for biases, only the tensors.
+constexpr struct {
+  std::string_view published, tensors[2];
+} kBiasKeys[] = {{"attention_bias", {"blk.0.attn_q.bias", "blk.0.attn_output.bias"}},
+                 {"mlp_bias", {"blk.0.ffn_up.bias", "blk.0.ffn_down.bias"}}};
 // Present with latent attention.
 constexpr std::string_view kLatentRank = "attention.kv_lora_rank";
 constexpr std::string_view kSaidByLatentAttention[] = {
@@ -138,6 +143,16 @@ class ConfigWriter : GgufConfigWriter {
            {"`lamina tokenize` reads files with only a vocabulary"}});
     key_from_tensor("vocab_size", kTokenTable).value(table->shape[0]);
     key_from_tensor("tie_word_embeddings", kHead).value(!model().find_tensor(kHead));
+    write_biases();
+  }
+
+  // One key of config.json is for all projections of attention, and one for the feed-forward.
+  void write_biases() {
+    for (const auto& [name, tensors] : kBiasKeys)
+      if (keeps(name) && std::ranges::all_of(tensors, [&](std::string_view tensor) {
+            return model().find_tensor(tensor) != nullptr;
+          }))
+        key_from_tensor(name, tensors[1]).value(true);
   }
 
   bool is_latent() const { return find(kLatentRank); }

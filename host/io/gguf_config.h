@@ -26,9 +26,10 @@ struct GgufConfig {
   std::string place_of(std::string_view key) const;
 };
 
-// Returns a config.json with this model_type: keys under their published names, the vocabulary size
-// and tied head derived from tensors, and `marker` = true, if not empty. Keys of the architecture
-// without a published name keep their own, and so do keys for which `keeps_name` is true.
+// Returns a config.json with this model_type: keys under their published names, the vocabulary
+// size, tied head and biases derived from tensors, and `marker` = true, if not empty. Keys of the
+// architecture without a published name keep their own, and so do keys for which `keeps_name` is
+// true, which the family knows.
 // Errors (class checkpoint): no token table; rotary factors that match no scaling.
 GgufConfig gguf_config(const GgufModel& model, const std::string& model_type,
                        const std::string& marker,

@@ -98,6 +98,15 @@ TEST(GgufFamilies, Mistral) {
   expect_golden(from, model.gguf.bytes());
 }
 
+TEST(GgufFamilies, LlamaWithBiases) {
+  const fs::path from = golden_dir() / "hf" / "llama_bias";
+  SKIP_WITHOUT(from);
+  GgufConversion model = as_llama(from);
+  model.head_keys().layers(kFeedForwardNames);
+  // Files lack hidden_act: it is silu.
+  expect_golden_logits(from, model.gguf.bytes(), {"model.hidden_act=gelu_pytorch_tanh"});
+}
+
 GgufConversion mixtral_without_experts(const fs::path& from) {
   GgufConversion model = as_llama(from);
   model.copy_count("expert_count", "num_local_experts");

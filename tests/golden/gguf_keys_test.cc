@@ -75,20 +75,25 @@ KeyValues keys_of(const std::string& architecture) {
   return out;
 }
 
-config::ModelSource source_of(const std::string& architecture, const KeyValues& keys) {
+using Tensors = std::vector<std::string>;
+
+// `more`: tensors besides the token table.
+config::ModelSource source_of(const std::string& architecture, const KeyValues& keys,
+                              const Tensors& more = {}) {
   GgufBuilder gguf;
   gguf.set("general.architecture", architecture);
   for (const auto& [key, value] : keys)
     std::visit([&](const auto& v) { gguf.set(architecture + "." + key, v); }, value);
   gguf.tensor("token_embd.weight", {32, 3}, std::vector<float>(96));
+  for (const std::string& name : more) gguf.tensor(name, {32}, std::vector<float>(32));
   TempDir dir;
   return model::describe(dir.write("m.gguf", gguf.bytes()), built_plugins()).source;
 }
 
 // The values of the family's keys.
-std::map<std::string, std::string> values_of(const std::string& architecture,
-                                             const KeyValues& keys) {
-  const config::ModelSource source = source_of(architecture, keys);
+std::map<std::string, std::string> values_of(const std::string& architecture, const KeyValues& keys,
+                                             const Tensors& more = {}) {
+  const config::ModelSource source = source_of(architecture, keys, more);
   const registry::ModelConfig config =
       registry::load_family(built_plugins(), source).configure(source.raw, source.where);
   std::map<std::string, std::string> out;
@@ -268,6 +273,23 @@ TEST(GgufKeyRules, FactorsOfYarnHaveAnEffectAtZeroToo) {
                         fmt::format("'llama.{}' is a kind of position scaling", name));
     }
   }
+}
+
+TEST(GgufKeyRules, BiasesFollowFromTensors) {
+  const auto biases = [](const char* architecture, const Tensors& tensors) {
+    const auto values = values_of(architecture, keys_of(architecture), tensors);
+    return values.at("attention_bias") +
+           (values.contains("mlp_bias") ? " " + values.at("mlp_bias") : "");
+  };
+  const std::string q = "blk.0.attn_q.bias", o = "blk.0.attn_output.bias", up = "blk.0.ffn_up.bias",
+                    down = "blk.0.ffn_down.bias";
+  EXPECT_EQ(biases("llama", {}), "false false");
+  EXPECT_EQ(biases("llama", {q, o}), "true false");
+  EXPECT_EQ(biases("llama", {up, down}), "false true");
+  EXPECT_EQ(biases("llama", {q, o, up, down}), "true true");
+  EXPECT_EQ(biases("llama", {q}), "false false");  // the check of tensors refuses it
+  EXPECT_EQ(biases("qwen3", {q, o}), "true");
+  EXPECT_EQ(biases("qwen2", {q}), "true");  // by its architecture
 }
 
 TEST(GgufKeyRules, KeysThatAFamilyLacksAreRefusedByName) {

@@ -173,10 +173,11 @@ inline GgufConversion::Change both(const GgufConversion::Change& first,
   return [=](Floats values) { return second(first(std::move(values))); };
 }
 
-// Interleaves the two halves of each head's `width` rows.
-inline GgufConversion::Change interleaved(std::int64_t heads, std::int64_t width) {
-  return [heads, width](const Floats& rows) {
-    const std::int64_t head = std::ssize(rows) / heads, half = head / width / 2;
+// Interleaves the two halves of each head's `head_dim` rows.
+inline GgufConversion::Change interleaved(std::int64_t heads, std::int64_t head_dim) {
+  return [heads, head_dim](const Floats& rows) {
+    const std::int64_t head = std::ssize(rows) / heads, half = head_dim / 2,
+                       width = head / head_dim;
     Floats out;
     for (std::int64_t h = 0; h < heads; ++h)
       for (std::int64_t row = 0; row < half; ++row)
@@ -190,11 +191,11 @@ inline GgufConversion::Change interleaved(std::int64_t heads, std::int64_t width
 
 // Adds attention with the rows of queries and keys in the order of Llama's files.
 inline GgufConversion& add_permuted_attention(GgufConversion& model) {
-  const std::int64_t width = model.count("hidden_size");
-  model.layers({{"attn_q", "self_attn.q_proj"}},
-               interleaved(model.count("num_attention_heads"), width));
-  model.layers({{"attn_k", "self_attn.k_proj"}},
-               interleaved(model.count("num_key_value_heads"), width));
+  const std::int64_t heads = model.count("num_attention_heads"),
+                     kv_heads = model.count("num_key_value_heads"),
+                     head_dim = model.dims("model.layers.0.self_attn.q_proj.weight")[1] / heads;
+  model.layers({{"attn_q", "self_attn.q_proj"}}, interleaved(heads, head_dim));
+  model.layers({{"attn_k", "self_attn.k_proj"}}, interleaved(kv_heads, head_dim));
   return model.layers({kAttentionNames.begin() + 2, kAttentionNames.end()});
 }
 
