@@ -17,6 +17,7 @@ using Type = GgufValue::Type;
 
 constexpr std::string_view kArchitecture = "general.architecture";
 constexpr std::string_view kHeadCount = "attention.head_count", kKeyLength = "attention.key_length";
+constexpr std::string_view kExperts = "expert_count", kExpertsPerToken = "expert_used_count";
 constexpr std::string_view kTokenTable = "token_embd.weight", kHead = "output.weight";
 // Keys of an architecture that repeat information of tensors or other keys.
 constexpr std::string_view kSaidOtherwise[] = {"vocab_size", "attention.value_length",
@@ -54,9 +55,7 @@ class ConfigWriter : GgufConfigWriter {
     write_keys();
     write_defaults();
     write_from_tensors();
-    for (const std::string_view required : {"block_count", "embedding_length"})
-      if (const std::string name = fmt::format("{}{}", prefix(), required); !file().find(name))
-        file().fail(name, "is missing", "convert the model again with a current converter");
+    require_keys();
     if (is_latent())
       write_latent_attention();
     else
@@ -82,7 +81,10 @@ class ConfigWriter : GgufConfigWriter {
       if (is_latent() &&
           std::ranges::find(kSaidByLatentAttention, own) != std::end(kSaidByLatentAttention))
         continue;
-      if (own.starts_with("expert_") && is_zero(value)) continue;  // a model without experts
+      // A model without experts, or a feature of them that is off.
+      if (own.starts_with("expert_") && is_zero(value) &&
+          !(own == kExpertsPerToken && has_experts()))
+        continue;
       if (own == kWindowPattern || own == kScoring) {
         write_in_words(value, own);
         continue;
@@ -92,6 +94,25 @@ class ConfigWriter : GgufConfigWriter {
       if (!written.insert(name).second) file().fail(value.key, "appears twice, under two names");
       write_value(key(name, value.key), value);
     }
+  }
+
+  bool has_experts() const {
+    return file().integer(fmt::format("{}{}", prefix(), kExperts)).value_or(0) > 0;
+  }
+
+  // Refuses a file without a key that has no default. A family's defaults are for config.json.
+  void require_keys() {
+    const auto require = [&](std::string_view own, const std::string& why = {}) {
+      if (const std::string name = fmt::format("{}{}", prefix(), own); !file().find(name))
+        file().fail(name, "is missing" + why, "convert the model again with a current converter");
+    };
+    for (const char* own : {"block_count", "embedding_length", "context_length"}) require(own);
+    for (const ConfigName& row : kRequiredKeys)
+      if (keeps(row.published)) require(row.gguf);
+    for (const std::string_view own : kRequiredIfNamed)
+      if (keeps(fmt::format("{}{}", prefix(), own))) require(own);
+    if (has_experts())
+      require(kExpertsPerToken, fmt::format(", but '{}{}' is above 0", prefix(), kExperts));
   }
 
   // Returns 0 if unknown, or if layers differ.

@@ -30,7 +30,8 @@ struct GgufConfig {
 // size, tied head and biases derived from tensors, and `marker` = true, if not empty. Keys of the
 // architecture without a published name keep their own, and so do keys for which `keeps_name` is
 // true, which the family knows.
-// Errors (class checkpoint): no token table; rotary factors that match no scaling.
+// Errors (class checkpoint): no token table; a required key is missing; rotary factors that match
+// no scaling.
 GgufConfig gguf_config(const GgufModel& model, const std::string& model_type,
                        const std::string& marker,
                        const std::function<bool(std::string_view key)>& keeps_name = {});

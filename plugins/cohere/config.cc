@@ -48,6 +48,7 @@ void cohere2_keys(Schema<Config>& key) {
   shared_keys(key, 10000);
   key.size("sliding_window", &Config::sliding_window, 4096,
            "tokens a query of a sliding layer sees, including itself");
+  key.alias("sliding_window", "cohere2.attention.sliding_window");
   key.size("sliding_window_pattern", &Config::sliding_window_pattern, 4,
            "one layer in this many attends to all tokens, if layer_types is not given");
   key.alias("sliding_window_pattern", "_sliding_window_pattern");

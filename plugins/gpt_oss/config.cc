@@ -21,6 +21,7 @@ void keys(Schema<Config>& key) {
   key("sliding_window", &Config::sliding_window,
       {.fallback = 128,
        .min = 0,
+       .aliases = {"gpt-oss.attention.sliding_window"},
        .flags = LAMINA_KEY_NULL_IS_ZERO,
        .doc = "tokens a query of windowed layers sees, including itself"});
   key("layer_types", &Config::layer_types,

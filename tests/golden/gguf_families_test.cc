@@ -81,6 +81,7 @@ TEST(GgufFamilies, TheLargestGemmasScaleScoresOtherwise) {
     gguf.set("general.architecture", "gemma2").set("gemma2.block_count", layers);
     gguf.set("gemma2.embedding_length", 40u).set("gemma2.feed_forward_length", 64u);
     gguf.set("gemma2.attention.head_count", 4u).set("gemma2.attention.key_length", 16u);
+    gguf.set("gemma2.attention.layer_norm_rms_epsilon", 1e-6f).set("gemma2.context_length", 64u);
     gguf.tensor("token_embd.weight", {40, 3}, Floats(120));
     const model::OpenedModel opened =
         model::open(dir.write("m.gguf", gguf.bytes()), built_plugins());

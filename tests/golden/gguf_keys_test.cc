@@ -217,6 +217,21 @@ TEST_P(GgufKeys, PositionsAreStretchedOnlyByKeys) {
   }
 }
 
+TEST_P(GgufKeys, KeysWithoutADefaultAreRequired) {
+  const std::string architecture = GetParam();
+  std::vector<std::string> required = {
+      "block_count", "embedding_length",  "context_length",    "attention.layer_norm_rms_epsilon",
+      "logit_scale", "expert_used_count", "shortconv.l_cache", "attention.layer_norm_epsilon"};
+  if (architecture == "cohere2" || architecture == "gpt-oss")
+    required.emplace_back("attention.sliding_window");
+  for (const std::string& key : required) {
+    KeyValues keys = keys_of(architecture);
+    if (keys.erase(key) == 0) continue;
+    EXPECT_ERROR_SAYS(values_of(architecture, keys), ExitCode::checkpoint,
+                      fmt::format("'{}.{}' is missing", architecture, key));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, GgufKeys,
                          ::testing::Values("llama", "llama4", "qwen2", "qwen3", "qwen3moe", "gemma",
                                            "gemma2", "gemma3", "olmo2", "command-r", "cohere2",
@@ -290,6 +305,17 @@ TEST(GgufKeyRules, BiasesFollowFromTensors) {
   EXPECT_EQ(biases("llama", {q}), "false false");  // the check of tensors refuses it
   EXPECT_EQ(biases("qwen3", {q, o}), "true");
   EXPECT_EQ(biases("qwen2", {q}), "true");  // by its architecture
+}
+
+TEST(GgufKeyRules, ModelsWithExpertsUseSome) {
+  KeyValues keys = keys_of("qwen3moe");
+  keys["expert_used_count"] = 0u;
+  EXPECT_ERROR_SAYS(values_of("qwen3moe", keys), ExitCode::checkpoint,
+                    "'num_experts_per_tok' must be");
+  KeyValues dense = keys_of("qwen3");
+  dense["expert_count"] = 0u;
+  dense["expert_used_count"] = 0u;
+  EXPECT_EQ(values_of("qwen3", dense), values_of("qwen3", keys_of("qwen3")));
 }
 
 TEST(GgufKeyRules, KeysThatAFamilyLacksAreRefusedByName) {

@@ -236,6 +236,7 @@ GgufBuilder tiny_model() {
       .set("general.architecture", "tiny")
       .set("tiny.block_count", 2u)
       .set("tiny.embedding_length", 8u)
+      .set("tiny.context_length", 64u)
       .set("tiny.attention.head_count", 2u)
       .set("tiny.attention.layer_norm_rms_epsilon", 1e-6f)
       .set("tiny.rope.freq_base", 10000.f)
@@ -328,6 +329,7 @@ TEST(GgufConfig, MissingKeysHaveTheDefaultsOfTheFormat) {
     builder.set("general.architecture", "bare")
         .set("bare.block_count", 2u)
         .set("bare.embedding_length", 8u)
+        .set("bare.context_length", 64u)
         .set("bare.attention.head_count", 2u)
         .tensor("token_embd.weight", {8, 3}, std::vector<float>(24));
     const TempDir dir;

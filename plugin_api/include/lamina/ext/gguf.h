@@ -14,7 +14,8 @@
 /* Keys of a file have their config.json names if these are the same for all architectures. A key
  * with another meaning in one architecture must be a name, an alias or an ignored key under its
  * full name, eg: "gemma3.block_count". A key that the family neither reads nor ignores is an error
- * if it could have an effect.
+ * if it could have an effect. attention.sliding_window, logit_scale and shortconv.l_cache are
+ * required of a file if the family names them in full.
  *
  * A file belongs to the family that has its `general.architecture` among its hf_model_types,
  * ignoring punctuation (gpt-oss is gpt_oss). If one architecture covers several families, the type
