@@ -4,6 +4,7 @@
 #include "config.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "lamina/ext/gguf.h"
 
@@ -41,8 +42,9 @@ void shared_keys(Schema<Config>& key, const Defaults& defaults) {
   key.ignore({"cache_implementation"});  // a setting of the reading program
 }
 
-// Keys of the families with local and global layers.
-void window_keys(Schema<Config>& key, double final_logit_softcapping) {
+// Keys of the families with local and global layers. A window without a default is derived.
+void window_keys(Schema<Config>& key, double final_logit_softcapping,
+                 std::optional<std::int64_t> window) {
   key("query_pre_attn_scalar", &Config::query_pre_attn_scalar,
       {.above = 0, .doc = "attention scores are divided by its square root; default 256"});
   key("final_logit_softcapping", &Config::final_logit_softcapping,
@@ -51,9 +53,9 @@ void window_keys(Schema<Config>& key, double final_logit_softcapping) {
        .flags = LAMINA_KEY_NULL_IS_ZERO,
        .doc = "soft cap c of the logits, c * tanh(x / c); 0 = off"});
   key("sliding_window", &Config::sliding_window,
-      {.fallback = 4096,
+      {.fallback = window,
        .min = 1,
-       .doc = "tokens that a query of a local layer sees, including itself"});
+       .doc = "tokens that a query of a local layer sees, including itself; default 4096"});
   key("layer_types", &Config::layer_types,
       {.choices = {kSlidingAttention, kFullAttention},
        .flags = LAMINA_KEY_PER_LAYER,
@@ -79,7 +81,7 @@ void gemma2_keys(Schema<Config>& key) {
                     .num_key_value_heads = 4,
                     .max_position_embeddings = 8192,
                     .rope_theta = 10000.0});
-  window_keys(key, 30.0);
+  window_keys(key, 30.0, 4096);
   key("attn_logit_softcapping", &Config::attn_logit_softcapping,
       {.fallback = 50.0,
        .min = 0,
@@ -94,7 +96,7 @@ void gemma3_keys(Schema<Config>& key) {
                     .max_position_embeddings = 131072,
                     .rope_theta = 1000000.0,
                     .rope_group = kFullAttention});
-  window_keys(key, 0.0);
+  window_keys(key, 0.0, {});
   key("sliding_window_pattern", &Config::sliding_window_pattern,
       {.min = 1,
        .doc = "one in this many layers is global, if layer_types is not given; default 6"});
@@ -118,6 +120,13 @@ void derive(const Config& c, const Derived& derived) {
                        std::end(kLargest);
   const std::int64_t of_gguf = largest ? c.hidden_size / c.num_attention_heads : c.head_dim;
   derived.set("query_pre_attn_scalar", c.is_gguf ? of_gguf : std::int64_t{256});
+}
+
+// All layers of a GGUF file without a window are global, as in llama.cpp.
+void gemma3_derive(const Config& c, const Derived& derived) {
+  derive(c, derived);
+  derived.set("sliding_window", 4096);
+  if (c.is_gguf && c.sliding_window == 0) derived.set("sliding_window_pattern", 1);
 }
 
 std::vector<std::string_view> types_of(const Config& c, std::int64_t pattern) {

@@ -24,7 +24,8 @@ struct Config : lamina::sdk::StandardConfig {
 void gemma_keys(lamina::sdk::Schema<Config>& key);
 void gemma2_keys(lamina::sdk::Schema<Config>& key);
 void gemma3_keys(lamina::sdk::Schema<Config>& key);
-void derive(const Config& c, const lamina::sdk::Derived& derived);  // for Gemma 2 and 3
+void derive(const Config& c, const lamina::sdk::Derived& derived);  // for Gemma 2
+void gemma3_derive(const Config& c, const lamina::sdk::Derived& derived);
 void validate(const Config& c, const lamina::sdk::Problems& problem);
 
 // The type of each layer: layer_types, or else every `pattern`-th layer is global.

@@ -263,6 +263,17 @@ TEST(GgufKeyRules, ModelsOfConvolutionsAloneHaveNoKeyHeads) {
   EXPECT_EQ(values.at("num_key_value_heads"), "4");  // without effect
 }
 
+TEST(GgufKeyRules, LayersOfGemma3WithoutAWindowAreGlobal) {
+  const auto without_window = [](const char* architecture) {
+    KeyValues keys = keys_of(architecture);
+    keys.erase("attention.sliding_window");
+    return values_of(architecture, keys);
+  };
+  EXPECT_FALSE(values_of("gemma3", keys_of("gemma3")).contains("sliding_window_pattern"));
+  EXPECT_EQ(without_window("gemma3").at("sliding_window_pattern"), "1");
+  EXPECT_EQ(without_window("gemma2").at("sliding_window"), "4096");  // the first files lack it
+}
+
 TEST(GgufKeyRules, AttentionToLaterTokensIsRefused) {
   KeyValues keys = keys_of("llama");
   keys["attention.causal"] = true;
