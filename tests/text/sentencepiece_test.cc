@@ -240,6 +240,19 @@ TEST(SentencePiece, FilesBesideItAddTokensAndSetSpecialTokens) {
 }
 
 // As in transformers.
+TEST(SentencePiece, NamedTokensAreSpecial) {
+  const auto tokenizer = testing::load(
+      {{"tokenizer.model", small().with({{"<u>", 0, 4}}).bytes()},
+       {"added_tokens.json", R"({"<e>":10,"<t>":11})"},
+       {"tokenizer_config.json", R"({"eos_token":"<e>","additional_special_tokens":["<u>"]})"}});
+  EXPECT_EQ(tokenizer->eos_id(), 10);
+  EXPECT_EQ(tokenizer->encode("ab<e>", {.parse_special = true}), (Ids{8, 10}));
+  EXPECT_EQ(tokenizer->encode("ab<t>"), (Ids{8, 11}));
+  EXPECT_NE(tokenizer->encode("ab<e>"), (Ids{8, 10}));
+  EXPECT_EQ(tokenizer->decode(Ids{8, 9, 10, 11}, true), "ab<t>");
+}
+
+// As in transformers.
 TEST(SentencePiece, ConfigLimitsTheSpaceInFrontOfATextAndItsParts) {
   const auto with = [](const std::string& config) {
     return testing::load({{"tokenizer.model", small().bytes()}, {"tokenizer_config.json", config}});

@@ -66,6 +66,20 @@ TEST(VocabMerges, ConfigAddsTokensAndBos) {
   EXPECT_EQ(tokenizer->encode("ab<tool>", {.parse_special = true}), (Ids{258, 256, 259}));
 }
 
+// As transformers 5.24. Only special tokens are text by default.
+TEST(VocabMerges, NamedAndListedTokensOfOlderDirectoriesAreSpecial) {
+  FilesByName files = byte_pair_files(R"({"tokenizer_class":"Qwen2Tokenizer","eos_token":"<e>"})");
+  files["special_tokens_map.json"] = R"({"additional_special_tokens":["<s>","12"]})";
+  files["added_tokens.json"] = R"({"<s>":259,"<e>":260,"<t>":261})";
+  const auto tokenizer = testing::load(files);
+  EXPECT_EQ(tokenizer->encode("<s>ab<e>"), (Ids{'<', 's', '>', 256, '<', 'e', '>'}));
+  EXPECT_EQ(tokenizer->encode("<t>ab"), (Ids{261, 256}));
+  EXPECT_EQ(tokenizer->encode("<s>ab<e>12", {.parse_special = true}), (Ids{259, 256, 260, 257}));
+  EXPECT_EQ(tokenizer->encode("12"), (Ids{'1', '2'}));
+  EXPECT_EQ(tokenizer->decode(Ids{259, 256, 261, 260, 257}, true), "ab<t>");
+  EXPECT_EQ(tokenizer->eos_id(), 260);
+}
+
 // GPT-2 has a BOS token without a key, Qwen has none.
 TEST(VocabMerges, TheClassNamesABosTokenThatTheFilesLack) {
   const auto with = [](const std::string& name) {

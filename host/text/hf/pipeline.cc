@@ -50,6 +50,15 @@ void Pipeline::add_token(AddedToken token, const std::function<void(std::string)
   (token.normalized ? normalized_ : raw_).add(form, token);
 }
 
+void Pipeline::add_named(AddedToken token) {
+  if (has_added(token.content)) return;
+  const auto id = model_->find(token.content);
+  if (!id) return;
+  token.id = *id;
+  // The id is refused only if an added token is the alphabet's spelling of this content.
+  add_token(std::move(token), [](const std::string&) {});
+}
+
 void Pipeline::add_other_id(TokenId id, const std::string& content, bool special) {
   first_added_ = std::min(first_added_, id);
   added_[id] = {content, byte_level_bytes(content).value_or(content), special};

@@ -40,6 +40,10 @@ class Pipeline final : public Tokenizer {
   // A token may be added twice, and also be in the vocabulary, but always with the same id, which
   // no other token may have. Otherwise calls `refuse` with the error in the id.
   void add_token(AddedToken token, const std::function<void(std::string)>& refuse);
+  // Adds a special token with its id in the vocabulary, if it has one and is not added yet.
+  void add_named(AddedToken token);
+  // True if a token with this content was added.
+  bool has_added(const std::string& content) const { return by_content_.contains(content); }
   // Another id of a token that was already added: decodes like it and is never found in a text.
   void add_other_id(TokenId id, const std::string& content, bool special);
   void set_template(PostTemplate around) { template_ = std::move(around); }

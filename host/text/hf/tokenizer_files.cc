@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <functional>
+#include <map>
+#include <unordered_set>
 
 #include "core/error.h"
 #include "core/json.h"
@@ -31,6 +34,23 @@ bool flag(const JsonValue& json, std::string_view key) {
 std::optional<JsonDocument> read_if_there(const std::string& path) {
   if (std::error_code ec; !fs::exists(path, ec)) return std::nullopt;
   return JsonDocument::read(path, publishers::kPythonJson);
+}
+
+void read_flags(const JsonValue& json, AddedToken& token) {
+  token.single_word = flag(json, "single_word");
+  token.lstrip = flag(json, "lstrip");
+  token.rstrip = flag(json, "rstrip");
+  const JsonValue normalized = json.find("normalized");
+  token.normalized = normalized && !normalized.is_null() ? normalized.as_bool() : !token.special;
+}
+
+// A special token by its text, or by an object with its text and flags; nothing for other values.
+std::optional<AddedToken> special_token(const JsonValue& value) {
+  const JsonValue content = value.is_object() ? value.find("content") : value;
+  if (!content || !content.is_string() || content.as_string().empty()) return std::nullopt;
+  AddedToken out{-1, std::string(content.as_string()), false, false, false, false, true};
+  if (value.is_object()) read_flags(value, out);
+  return out;
 }
 
 TokenId read_key(std::string_view key, const JsonValue& value) {
@@ -73,19 +93,68 @@ std::optional<bool> read_tokenizer_flag(const std::string& directory, std::strin
   return value && !value.is_null() ? std::optional(value.as_bool()) : std::nullopt;
 }
 
-std::vector<AddedToken> read_added_tokens(const std::string& directory) {
-  std::vector<AddedToken> out;
+SpecialTokens read_special_tokens(const std::string& directory) {
+  std::map<std::string, AddedToken, std::less<>> by_key;
+  SpecialTokens out;
+  const auto name = [&by_key](std::string_view key, const JsonValue& value) {
+    if (auto token = special_token(value))
+      by_key.insert_or_assign(std::string(key), *std::move(token));
+    else if (value.is_null())
+      by_key.erase(std::string(key));
+  };
+  const auto list = [&out](const JsonValue& tokens) {
+    if (!tokens || !tokens.is_array()) return;
+    for (const JsonValue value : tokens.elements())
+      if (auto token = special_token(value)) out.listed.push_back(*std::move(token));
+  };
+  const auto read = [&](const JsonValue& root) {
+    for (const auto& [key, value] : root.members())
+      if (key.ends_with("_token")) name(key, value);
+    for (const char* key : {"model_specific_special_tokens", "extra_special_tokens"})
+      if (const JsonValue tokens = root.find(key); tokens && tokens.is_object())
+        for (const auto& [own_key, value] : tokens.members()) name(own_key, value);
+    list(root.find("extra_special_tokens"));
+    // The older key counts only without the newer one.
+    if (out.listed.empty()) list(root.find("additional_special_tokens"));
+  };
   const auto config = read_if_there(directory + "/tokenizer_config.json");
-  const JsonValue decoder = config ? config->root().find("added_tokens_decoder") : JsonValue();
-  if (decoder && !decoder.is_null()) {
-    for (const auto& [key, value] : decoder.members())
-      out.push_back({read_key(key, value), std::string(value.at("content").as_string()),
-                     flag(value, "single_word"), flag(value, "lstrip"), flag(value, "rstrip"),
-                     flag(value, "normalized"), flag(value, "special")});
-  } else if (const auto older = read_if_there(directory + "/added_tokens.json")) {
-    for (const auto& [content, id] : older->root().members())
-      out.push_back(
-          {read_id(id, kMaxIds), std::string(content), false, false, false, false, false});
+  if (config) read(config->root());
+  if (uses_special_tokens_map(config ? config->root() : JsonValue()))
+    if (const auto map = read_if_there(directory + "/special_tokens_map.json")) read(map->root());
+  for (auto& [key, token] : by_key) out.named.push_back(std::move(token));
+  return out;
+}
+
+std::optional<std::vector<AddedToken>> read_config_tokens(const std::string& directory) {
+  const auto config = read_if_there(directory + "/tokenizer_config.json");
+  if (uses_special_tokens_map(config ? config->root() : JsonValue())) return std::nullopt;
+  const std::vector<AddedToken> named = read_special_tokens(directory).named;
+  std::vector<AddedToken> out;
+  for (const auto& [key, value] : config->root().at("added_tokens_decoder").members()) {
+    AddedToken token{read_key(key, value), std::string(value.at("content").as_string())};
+    token.special = flag(value, "special");
+    read_flags(value, token);
+    token.special = token.special ||
+                    std::ranges::find(named, token.content, &AddedToken::content) != named.end();
+    out.push_back(std::move(token));
+  }
+  std::ranges::sort(out, {}, &AddedToken::id);
+  return out;
+}
+
+std::vector<AddedToken> read_added_tokens(const std::string& directory) {
+  if (auto tokens = read_config_tokens(directory)) return *std::move(tokens);
+  std::vector<AddedToken> out;
+  if (const auto older = read_if_there(directory + "/added_tokens.json")) {
+    const SpecialTokens names = read_special_tokens(directory);
+    std::unordered_set<std::string_view> special;
+    for (const auto* tokens : {&names.named, &names.listed})
+      for (const AddedToken& token : *tokens) special.insert(token.content);
+    for (const auto& [content, id] : older->root().members()) {
+      const bool is_special = special.contains(content);
+      out.push_back({read_id(id, kMaxIds), std::string(content), false, false, false, !is_special,
+                     is_special});
+    }
   }
   std::ranges::sort(out, {}, &AddedToken::id);
   return out;

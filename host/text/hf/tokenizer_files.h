@@ -30,8 +30,21 @@ TokenNames read_token_names(const std::string& directory);
 // Errors (class checkpoint): the file is damaged, the value has another type.
 std::optional<bool> read_tokenizer_flag(const std::string& directory, std::string_view key);
 
-// The tokens of tokenizer_config.json ("added_tokens_decoder"), or of added_tokens.json in older
-// directories, in order of their ids; none if both are missing. Errors (class checkpoint).
+// Tokens that the same two files make special, without ids: -1.
+struct SpecialTokens {
+  std::vector<AddedToken> named;   // by a key: "eos_token", "mask_token", "image_token" ...
+  std::vector<AddedToken> listed;  // in "extra_special_tokens" or "additional_special_tokens"
+};
+
+// Errors (class checkpoint): a file is damaged.
+SpecialTokens read_special_tokens(const std::string& directory);
+
+// The tokens of tokenizer_config.json ("added_tokens_decoder") in order of their ids; a named one
+// is special. Nothing if the key is missing. Errors (class checkpoint).
+std::optional<std::vector<AddedToken>> read_config_tokens(const std::string& directory);
+
+// Likewise, or in older directories the tokens of added_tokens.json; named and listed ones are
+// special. None if both are missing.
 std::vector<AddedToken> read_added_tokens(const std::string& directory);
 
 // The class of the tokenizer from tokenizer_config.json, else the type of the model from

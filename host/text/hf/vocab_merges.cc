@@ -63,6 +63,9 @@ void add_tokens(const std::string& directory, const TokenNames& names, Pipeline&
   };
   for (const AddedToken& token : read_added_tokens(directory))
     out.add_token(token, [&](std::string what) { refuse(token.content, what); });
+  const SpecialTokens special = read_special_tokens(directory);
+  for (const auto& tokens : {special.named, special.listed})
+    for (const AddedToken& token : tokens) out.add_named(token);
   for (const auto& name : {names.bos, names.eos, names.pad, names.unk}) {
     if (!name) continue;
     if (const auto id = out.find_token(*name))

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "core/error.h"
 #include "core/utf8.h"
@@ -39,7 +40,8 @@ class SentencePieceTokenizer final : public Tokenizer {
  public:
   // The tokenizer's files are copied from `source`.
   SentencePieceTokenizer(SentencePieceFile file, const std::string& path, std::string source,
-                         const std::vector<AddedToken>& added, const TokenNames& names)
+                         const std::vector<AddedToken>& added, const SpecialTokens& special,
+                         const TokenNames& names)
       : source_(std::move(source)),
         file_(std::move(file)),
         normalizer_(file_, path),
@@ -55,7 +57,18 @@ class SentencePieceTokenizer final : public Tokenizer {
         matcher_.add(piece.text, {static_cast<TokenId>(i), std::string(piece.text), false, false,
                                   false, false, has_name});
     }
-    for (const AddedToken& token : added) add(token);
+    std::unordered_set<std::string_view> listed;
+    for (const AddedToken& token : added) {
+      add(token);
+      listed.insert(token.content);
+    }
+    for (const auto& tokens : {special.named, special.listed})
+      for (AddedToken token : tokens) {
+        const auto id = model_->find(token.content);
+        if (!id || listed.contains(token.content)) continue;
+        token.id = *id;
+        add(token);
+      }
     set_names(names);
   }
 
@@ -88,7 +101,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   }
   bool is_special(TokenId id) const override {
     if (const auto added = added_.find(id); added != added_.end()) return added->second.special;
-    return is_piece(id) && piece(id).type == Type::control;
+    return special_pieces_.contains(id) || (is_piece(id) && piece(id).type == Type::control);
   }
   std::vector<AddedText> added_tokens() const override {
     std::vector<AddedText> out;
@@ -135,9 +148,13 @@ class SentencePieceTokenizer final : public Tokenizer {
     return file_.pieces[static_cast<std::size_t>(id)];
   }
 
-  // Added tokens may repeat pieces of the file.
+  // Added tokens may repeat pieces of the file, and make them special.
   void add(const AddedToken& token) {
-    if (is_piece(token.id) && piece(token.id).text == token.content) return;
+    if (is_piece(token.id) && piece(token.id).text == token.content) {
+      if (!token.special) return;
+      special_pieces_.insert(token.id);
+      return matcher_.add(token.content, token);
+    }
     vocab_size_ = std::max(vocab_size_, static_cast<std::int64_t>(token.id) + 1);
     added_.emplace(token.id, token);
     matcher_.add(token.content, token);
@@ -234,6 +251,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   std::unique_ptr<WordModel> model_;
   AddedTokenMatcher matcher_;
   std::unordered_map<TokenId, AddedToken> added_;
+  std::unordered_set<TokenId> special_pieces_;  // by the files beside tokenizer.model
   std::int64_t vocab_size_;
   bool add_bos_ = false, add_eos_ = false;
   std::optional<TokenId> bos_id_, eos_id_, pad_id_;
@@ -250,14 +268,15 @@ std::unique_ptr<Tokenizer> load_sentencepiece(const std::string& directory) {
     file.add_dummy_prefix = false;
   file.prefixes_every_part = read_tokenizer_flag(directory, "legacy").value_or(true);
   return std::make_unique<SentencePieceTokenizer>(
-      std::move(file), path, directory, read_added_tokens(directory), read_token_names(directory));
+      std::move(file), path, directory, read_added_tokens(directory),
+      read_special_tokens(directory), read_token_names(directory));
 }
 
 std::unique_ptr<Tokenizer> make_sentencepiece_tokenizer(SentencePieceFile file,
                                                         const std::string& path,
                                                         const TokenNames& names) {
-  return std::make_unique<SentencePieceTokenizer>(std::move(file), path, path,
-                                                  std::vector<AddedToken>{}, names);
+  return std::make_unique<SentencePieceTokenizer>(
+      std::move(file), path, path, std::vector<AddedToken>{}, SpecialTokens{}, names);
 }
 
 }  // namespace lamina::text
