@@ -159,6 +159,68 @@ TEST(Tokenizer, AConfigWithAddedTokensIsComplete) {
   EXPECT_EQ(load_tokenizer(dir.path())->bos_id(), std::nullopt);
 }
 
+// As transformers 5.24; "<x>" has the id 259 in the vocabulary.
+TEST(Tokenizer, FilesBesideItMakeTokensSpecial) {
+  const auto with = [](const std::string& config, const std::string& map = "{}",
+                       const std::string& added = "") {
+    SmallTokenizer small;
+    small.more_vocab += R"(,"<x>":259)";
+    small.added_tokens = R"({"id":260,"content":"<end>","special":true})" + added;
+    return testing::load({{"tokenizer.json", small.json()},
+                          {"tokenizer_config.json", config},
+                          {"special_tokens_map.json", map}});
+  };
+  const EncodeOptions special{.parse_special = true};
+  const Ids as_text{'a', ' ', '<', 'x', '>', ' ', 'b'}, found{'a', ' ', 259, ' ', 'b'};
+  EXPECT_EQ(with("{}")->encode("a <x> b", special), as_text);
+  // Without an id it is text; transformers adds an id.
+  EXPECT_EQ(with(R"({"extra_special_tokens":["<y>"]})")->encode("a <y> b", special).size(), 7u);
+  for (const char* config :
+       {R"({"eos_token":"<x>"})", R"({"image_token":"<x>"})", R"({"mask_token":{"content":"<x>"}})",
+        R"({"additional_special_tokens":["<x>"]})", R"({"extra_special_tokens":["<x>"]})",
+        R"({"extra_special_tokens":{"image":"<x>"}})",
+        R"({"model_specific_special_tokens":{"image_token":"<x>"}})",
+        R"({"added_tokens_decoder":{"259":{"content":"<x>","special":true}}})"}) {
+    EXPECT_EQ(with(config)->encode("a <x> b", special), found) << config;
+    EXPECT_EQ(with(config)->encode("a <x> b"), as_text) << config;
+    EXPECT_EQ(with(config)->decode(Ids{'a', 259, 'b'}, true), "ab") << config;
+  }
+  EXPECT_EQ(with("{}", R"({"additional_special_tokens":["<x>"]})")->encode("a <x> b", special),
+            found);
+  EXPECT_EQ(with(R"({"mask_token":{"content":"<x>","lstrip":true}})")->encode("a <x> b", special),
+            (Ids{'a', 259, ' ', 'b'}));
+  // The newer list replaces the older one; a config with added tokens is complete.
+  EXPECT_EQ(with(R"({"extra_special_tokens":["<y>"],"additional_special_tokens":["<x>"]})")
+                ->encode("a <x> b", special),
+            as_text);
+  EXPECT_EQ(
+      with(R"({"added_tokens_decoder":{}})", R"({"eos_token":"<x>"})")->encode("a <x> b", special),
+      as_text);
+  // A key makes an added token special, a list does not.
+  const std::string plain = R"(,{"id":259,"content":"<x>","special":false})";
+  EXPECT_EQ(with(R"({"image_token":"<x>"})", "{}", plain)->encode("a <x> b"), as_text);
+  EXPECT_EQ(with(R"({"extra_special_tokens":["<x>"]})", "{}", plain)->encode("a <x> b"), found);
+}
+
+// As transformers 5.24: the flags of the config count, but a special token stays special. A token
+// that tokenizer.json lacks gets the next id.
+TEST(Tokenizer, TheConfigListsAddedTokens) {
+  const auto with = [](const std::string& entries) {
+    return testing::load(
+        {{"tokenizer.json", SmallTokenizer().json()},
+         {"tokenizer_config.json", R"({"added_tokens_decoder":{)" + entries + "}}"}});
+  };
+  const EncodeOptions special{.parse_special = true};
+  const auto changed =
+      with(R"("259":{"content":"<end>","special":false,"normalized":false,"rstrip":true})");
+  EXPECT_EQ(changed->encode("a<end> b", special), (Ids{'a', 259, 'b'}));
+  EXPECT_EQ(changed->decode(Ids{'a', 259, 'b'}, true), "ab");
+  const auto more = with(R"("300":{"content":"<y>"},"280":{"content":"<x>","special":true})");
+  EXPECT_EQ(more->encode("<end><x><y>", special), (Ids{259, 260, 261}));
+  EXPECT_EQ(more->decode(Ids{'a', 259, 260, 261}, true), "a<y>");
+  EXPECT_EQ(more->vocab_size(), 262);
+}
+
 TEST(Tokenizer, SavedFilesLoadTheSame) {
   TempDir from, to;
   from.write("tokenizer.json", SmallTokenizer().json());

@@ -1,9 +1,12 @@
 #include "text/hf/tokenizer_json.h"
 
+#include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "core/error.h"
 #include "core/json.h"
+#include "core/printable.h"
 #include "text/bpe.h"
 #include "text/hf/byte_level.h"
 #include "text/hf/pipeline.h"
@@ -60,7 +63,7 @@ PipelineParts read_parts(const JsonValue& root, const std::string& file) {
   return parts;
 }
 
-void add_token(const JsonValue& json, Pipeline& out) {
+AddedToken read_added_token(const JsonValue& json) {
   const auto flag = [&json](std::string_view key, bool absent) {
     const JsonValue value = json.find(key);
     return value ? value.as_bool() : absent;
@@ -70,7 +73,44 @@ void add_token(const JsonValue& json, Pipeline& out) {
                    flag("rstrip", false),           false,
                    flag("special", false)};
   token.normalized = flag("normalized", !token.special);
-  out.add_token(std::move(token), [&](std::string what) { json.at("id").fail(std::move(what)); });
+  return token;
+}
+
+// Adds the tokens of the file and of the files beside it, as transformers does: the config's flags
+// count, but a special token stays special; a token that only the files beside have gets the id of
+// the vocabulary, else the next one.
+void add_tokens(const JsonValue& root, const std::string& directory, Pipeline& out) {
+  const SpecialTokens special = read_special_tokens(directory);
+  const auto config = read_config_tokens(directory).value_or(std::vector<AddedToken>());
+  std::unordered_map<std::string_view, const AddedToken*> in_config;
+  for (const AddedToken& token : config) in_config.emplace(token.content, &token);
+  const auto is_named = [&special](const std::string& content) {
+    return std::ranges::find(special.named, content, &AddedToken::content) != special.named.end();
+  };
+  if (const JsonValue added = root.find("added_tokens"); added && !added.is_null())
+    for (const JsonValue json : added.elements()) {
+      AddedToken token = read_added_token(json);
+      if (const auto same = in_config.find(token.content); same != in_config.end()) {
+        AddedToken changed = *same->second;
+        changed.id = token.id;
+        changed.special = changed.special || token.special;
+        token = std::move(changed);
+      }
+      token.special = token.special || is_named(token.content);
+      out.add_token(std::move(token),
+                    [&](std::string what) { json.at("id").fail(std::move(what)); });
+    }
+  for (AddedToken& token : read_added_tokens(directory)) {
+    if (out.has_added(token.content)) continue;
+    token.id = out.find_token(token.content).value_or(static_cast<TokenId>(out.vocab_size()));
+    const std::string content = token.content;
+    out.add_token(std::move(token), [&](std::string what) {
+      user_error(ExitCode::checkpoint, directory + "/tokenizer_config.json",
+                 "the id of the added token \"{}\" {}", printable(content, 40), what);
+    });
+  }
+  for (const auto& tokens : {special.named, special.listed})
+    for (const AddedToken& token : tokens) out.add_named(token);
 }
 
 // True if a vocabulary of all bytes has tokens but no merges that make them: a text would become
@@ -110,8 +150,7 @@ std::unique_ptr<Tokenizer> load_tokenizer_json(const std::string& directory) {
         "is empty, but the vocabulary has tokens of several bytes: every byte of a text would be a "
         "token",
         {"save the tokenizer again with its merges; \"ignore_merges\": true takes whole words"});
-  if (const JsonValue added = root.find("added_tokens"); added && !added.is_null())
-    for (JsonValue token : added.elements()) add_token(token, *out);
+  add_tokens(root, directory, *out);
   out->set_template(read_post_processor(root.find("post_processor"), out->vocab_size()));
   out->set_names(read_token_names(directory));
   if (kind_of(root.at("model")) != ModelKind::bpe)
