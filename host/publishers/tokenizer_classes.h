@@ -10,9 +10,11 @@ namespace lamina::publishers {
 // A tokenizer by its class (tokenizer_config.json) or model_type (config.json).
 struct TokenizerClass {
   std::string_view name;
-  std::string_view rules;       // a name of ggml_pre_tokenizers()
-  std::string_view end;         // the EOS token if the files have none; empty: they always have one
-  std::string_view begin = {};  // the BOS token if the files have none; empty: there is none
+  std::string_view rules;  // a name of ggml_pre_tokenizers()
+  // Tokens for keys that the files lack; empty: there is none.
+  std::string_view end;  // EOS and the token of unknown text
+  std::string_view begin = {};
+  std::string_view padding = {};
 };
 
 // Returns null if the name is unknown.

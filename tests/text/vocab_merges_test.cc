@@ -92,6 +92,26 @@ TEST(VocabMerges, TheClassNamesABosTokenThatTheFilesLack) {
   EXPECT_EQ(with("Qwen2Tokenizer")->bos_id(), std::nullopt);
 }
 
+// As transformers 5.24: a default replaces a missing key, not a null.
+TEST(VocabMerges, ANullIsNoTokenOfTheClass) {
+  const auto tokenizer = testing::load(byte_pair_files(
+      R"({"tokenizer_class":"GPT2Tokenizer","bos_token":null,"eos_token":null,"unk_token":null,)"
+      R"("add_bos_token":true,"add_eos_token":true})"));
+  EXPECT_EQ(tokenizer->encode("ab<|endoftext|>", {.parse_special = true}).size(), 14u);
+  EXPECT_EQ(tokenizer->bos_id(), std::nullopt);
+  EXPECT_EQ(tokenizer->eos_id(), std::nullopt);
+}
+
+TEST(VocabMerges, TheClassNamesTokensOfPaddingAndUnknownText) {
+  const auto tokenizer =
+      testing::load(byte_pair_files(R"({"tokenizer_class":"Qwen2Tokenizer","eos_token":"ab"})"));
+  EXPECT_EQ(tokenizer->encode("12<|endoftext|>", {.parse_special = true}), (Ids{'1', '2', 258}));
+  EXPECT_EQ(tokenizer->pad_id(), 258);
+  EXPECT_EQ(tokenizer->eos_id(), 256);
+  EXPECT_EQ(testing::load(byte_pair_files(R"({"tokenizer_class":"GPT2Tokenizer"})"))->pad_id(),
+            std::nullopt);
+}
+
 TEST(VocabMerges, RefusesDirectoriesThatCannotBe) {
   EXPECT_EQ(testing::error_of(byte_pair_files(R"({"tokenizer_class":"CLIPTokenizer"})")),
             "vocab.json: has the class 'CLIPTokenizer', whose rules for splitting a text lamina "

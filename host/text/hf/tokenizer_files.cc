@@ -69,8 +69,7 @@ bool uses_special_tokens_map(const JsonValue& config) {
   return !decoder || decoder.is_null();
 }
 
-TokenNames read_token_names(const std::string& directory) {
-  TokenNames out;
+TokenNames read_token_names(const std::string& directory, TokenNames out) {
   const auto read = [&out](const JsonValue& root) {
     for (const auto& [key, name] :
          {std::pair("bos_token", &out.bos), std::pair("eos_token", &out.eos),

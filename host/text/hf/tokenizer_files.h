@@ -22,9 +22,10 @@ struct TokenNames {
 // missing. As in transformers: a config that lists its added tokens is complete.
 bool uses_special_tokens_map(const JsonValue& config);
 
-// Reads tokenizer_config.json and special_tokens_map.json; both may be missing. Errors (class
-// checkpoint): a file is damaged, a name is not a text.
-TokenNames read_token_names(const std::string& directory);
+// Reads tokenizer_config.json and special_tokens_map.json; both may be missing. A key that they
+// lack keeps its value of `absent`; null removes it. Errors (class checkpoint): a file is damaged,
+// a name is not a text.
+TokenNames read_token_names(const std::string& directory, TokenNames absent = {});
 
 // Returns a key of tokenizer_config.json that is true or false; nothing if it is missing or null.
 // Errors (class checkpoint): the file is damaged, the value has another type.

@@ -107,9 +107,13 @@ std::unique_ptr<Tokenizer> load_vocab_and_merges(const std::string& directory) {
        .merges = std::move(merges),
        .rules = publishers::splitting_rules(known.rules),
        .add_prefix_space = read_tokenizer_flag(directory, "add_prefix_space").value_or(false)});
-  TokenNames names = read_token_names(directory);
-  if (!names.eos && out->find_token(known.end)) names.eos = known.end;
-  if (!names.bos && out->find_token(known.begin)) names.bos = known.begin;
+  const auto name = [](std::string_view token) {
+    return token.empty() ? std::nullopt : std::optional(std::string(token));
+  };
+  const TokenNames names = read_token_names(directory, {.bos = name(known.begin),
+                                                        .eos = name(known.end),
+                                                        .pad = name(known.padding),
+                                                        .unk = name(known.end)});
   add_tokens(directory, names, *out);
   out->set_names(names);
   PostTemplate around;
