@@ -221,6 +221,16 @@ TEST(Tokenizer, TheConfigListsAddedTokens) {
   EXPECT_EQ(more->vocab_size(), 262);
 }
 
+TEST(Tokenizer, TheConfigSplitsSpecialTokens) {
+  const auto reads = [](const char* config) {
+    return testing::load(
+               {{"tokenizer.json", SmallTokenizer().json()}, {"tokenizer_config.json", config}})
+        ->reads_special_tokens();
+  };
+  EXPECT_TRUE(reads(R"({"split_special_tokens":false})"));
+  EXPECT_FALSE(reads(R"({"split_special_tokens":true})"));
+}
+
 TEST(Tokenizer, SavedFilesLoadTheSame) {
   TempDir from, to;
   from.write("tokenizer.json", SmallTokenizer().json());

@@ -80,6 +80,15 @@ TEST(VocabMerges, NamedAndListedTokensOfOlderDirectoriesAreSpecial) {
   EXPECT_EQ(tokenizer->eos_id(), 260);
 }
 
+// A text of users is searched for special tokens only on request.
+TEST(VocabMerges, TheConfigSplitsSpecialTokens) {
+  const auto reads = [](const char* config) {
+    return testing::load(byte_pair_files(config))->reads_special_tokens();
+  };
+  EXPECT_TRUE(reads(R"({"tokenizer_class":"GPT2Tokenizer"})"));
+  EXPECT_FALSE(reads(R"({"tokenizer_class":"GPT2Tokenizer","split_special_tokens":true})"));
+}
+
 // GPT-2 has a BOS token without a key, Qwen has none.
 TEST(VocabMerges, TheClassNamesABosTokenThatTheFilesLack) {
   const auto with = [](const std::string& name) {

@@ -144,7 +144,10 @@ std::unique_ptr<Tokenizer> load_tokenizer_json(const std::string& directory) {
   const std::string file = directory + "/tokenizer.json";
   const JsonDocument document = JsonDocument::read(file, kJsonOptions);
   const JsonValue root = document.root();
-  auto out = std::make_unique<Pipeline>(directory, read_parts(root, file));
+  PipelineParts parts = read_parts(root, file);
+  parts.reads_special_tokens =
+      !read_tokenizer_flag(directory, "split_special_tokens").value_or(false);
+  auto out = std::make_unique<Pipeline>(directory, std::move(parts));
   if (lacks_merges(root))
     root.at("model").at("merges").fail(
         "is empty, but the vocabulary has tokens of several bytes: every byte of a text would be a "

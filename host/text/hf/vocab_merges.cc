@@ -106,6 +106,8 @@ std::unique_ptr<Tokenizer> load_vocab_and_merges(const std::string& directory) {
        .vocabulary = std::move(vocabulary),
        .merges = std::move(merges),
        .rules = publishers::splitting_rules(known.rules),
+       .reads_special_tokens =
+           !read_tokenizer_flag(directory, "split_special_tokens").value_or(false),
        .add_prefix_space = read_tokenizer_flag(directory, "add_prefix_space").value_or(false)});
   const auto name = [](std::string_view token) {
     return token.empty() ? std::nullopt : std::optional(std::string(token));
