@@ -119,8 +119,14 @@ std::string tokenizer_advice(const std::string& directory) {
   if (!io::hub_snapshot(directory).empty()) return io::contents_in_words(directory);
   for (const auto& entry : folder_entries(directory)) {
     const std::string name = entry.path().filename().string();
+    if (name.ends_with(".tiktoken"))
+      return fmt::format(
+          "it has '{}', tiktoken's ranks without the rules to split a text: rename it to "
+          "ranks.tiktoken and write a tiktoken.json with its pattern (\"pat_str\") and its "
+          "\"special_tokens\"",
+          printable(name, 60));
     if (name == "vocab.txt" || name == "merges.txt" || name == "spiece.model" ||
-        name == "sentencepiece.bpe.model" || name.ends_with(".tiktoken"))
+        name == "sentencepiece.bpe.model")
       return fmt::format("it has '{}', which lamina does not read: {}", printable(name, 60), kSave);
   }
   return "copy the tokenizer files of the model there";

@@ -166,6 +166,16 @@ TEST(VocabMerges, OtherTokenizersAreNamed) {
   }
 }
 
+// transformers cannot load such a file without code of the model.
+TEST(VocabMerges, RanksWithoutRulesAreNamed) {
+  lamina::testing::TempDir folder;
+  folder.write("qwen.tiktoken", "IQ== 0\n");
+  EXPECT_EQ(tokenizer_advice(folder.path()),
+            "it has 'qwen.tiktoken', tiktoken's ranks without the rules to split a text: rename it "
+            "to ranks.tiktoken and write a tiktoken.json with its pattern (\"pat_str\") and its "
+            "\"special_tokens\"");
+}
+
 TEST(VocabMerges, AFolderOfTheHubsCacheNamesItsSnapshot) {
   lamina::testing::TempDir folder;
   std::filesystem::create_directories(folder / "models--a--b/snapshots/0123abcd");
