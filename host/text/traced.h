@@ -34,6 +34,8 @@ class PieceWriter {
   const TextPiece& input() const { return in_; }
   std::string_view rest() const { return in_.text.substr(at_); }
   bool done() const { return at_ == in_.text.size(); }
+  // True if the next bytes come from the text's first character.
+  bool is_at_start() const { return at_ < in_.start_bytes; }
 
   void keep(std::size_t num_bytes);
   void keep_rest() { keep(in_.text.size() - at_); }

@@ -117,7 +117,7 @@ void write_normal_form(PieceWriter& out, NormalForm form) {
     const std::string formed = normal_form(part, form);
     if (formed == part)
       out.keep(part.size());
-    else if (out.input().origins)
+    else if (out.input().origins || out.is_at_start())  // the start is one character only
       replace_by_parts(out, part.size(), formed, form);
     else
       out.replace(part.size(), formed);

@@ -277,6 +277,25 @@ TEST(TokenizerParts, MetaspaceFirstIsAboutTheTextBeforeTheNormalizer) {
             Ids{2});
 }
 
+// Ids of tokenizers 0.23.3: a character that a later one became is not at the start.
+TEST(TokenizerParts, NormalFormsKeepTheStartOfTheText) {
+  const std::string space = kSpace;
+  Parts parts{
+      .model = R"({"type":"BPE","vocab":{")" + space + R"(":0,"a":1,"1":2,"2":3},"merges":[]})",
+      .normalizer = R"({"type":"NFKC"})",
+      .pre_tokenizer =
+          R"({"type":"Sequence","pretokenizers":[{"type":"Digits","individual_digits":true},)"
+          R"({"type":"Metaspace","replacement":")" +
+          space + R"(","prepend_scheme":"first"}]})"};
+  const auto tokenizer = load(parts);
+  for (const auto& [text, ids] : {std::pair{"1\xc2\xb2", Ids{0, 2, 3}},
+                                  {"\xef\xbc\x91\xef\xbc\x92", Ids{0, 2, 3}},
+                                  {"a\xc2\xb9", Ids{0, 1, 2}}}) {
+    EXPECT_EQ(tokenizer->encode(text), ids) << text;
+    EXPECT_EQ(tokenizer->encode_with_spans(text).ids, ids) << text;
+  }
+}
+
 TEST(TokenizerParts, NormalizersChangeText) {
   const auto encode = [](const std::string& normalizer, const std::string& text) {
     Parts parts = words({"ab", "e", "-ab", "\xc3\xa9", "\xc3\x83\xc2\xa9"});
