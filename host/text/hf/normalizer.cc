@@ -60,16 +60,20 @@ Rewrite replace(const JsonValue& json) {
       const std::string_view text = out.rest();
       Regex::Match match;
       std::size_t done = 0;
+      bool found = false;
       for (std::size_t at = 0; at <= text.size() && searcher.find(text, at, match);) {
+        at = match.end;
+        const bool is_empty = match.begin == match.end;
+        if (is_empty) at += at < text.size() ? character_bytes(text[at]) : 1;
+        // The reference's iterator skips an empty match at the end of another one.
+        if (is_empty && found && match.begin == done) continue;
         out.keep(match.begin - done);
-        if (match.begin == match.end) {
+        if (is_empty)
           out.insert(content);
-          at = match.end + (match.end < text.size() ? character_bytes(text[match.end]) : 1);
-        } else {
+        else
           out.replace_as_last(match.end - match.begin, content);
-          at = match.end;
-        }
         done = match.end;
+        found = true;
       }
       out.keep_rest();
     };
