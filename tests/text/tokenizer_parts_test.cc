@@ -385,6 +385,20 @@ TEST(TokenizerParts, StripTakesCharactersFromBothEndsOfAToken) {
   EXPECT_EQ(tokenizer->decode(Ids{2}), "");
 }
 
+// As tokenizers 0.23.3, which joins all tokens first. A stream has shown "a" when "b" arrives.
+TEST(TokenizerParts, ReplaceAfterByteLevelMatchesAcrossTokens) {
+  for (const char* joins : {"ByteLevel", "Fuse"}) {
+    Parts parts = words({"a", "b"});
+    parts.decoder = R"({"type":"Sequence","decoders":[{"type":")" + std::string(joins) +
+                    R"("},{"type":"Replace","pattern":{"String":"ab"},"content":"X"}]})";
+    const auto tokenizer = load(parts);
+    EXPECT_EQ(tokenizer->decode(Ids{1, 2, 1, 2, 1}), "XXa") << joins;
+    const auto stream = tokenizer->stream();
+    EXPECT_EQ(stream->push(1), "a") << joins;
+    EXPECT_EQ(stream->push(2) + stream->finish(), "b") << joins;
+  }
+}
+
 TEST(TokenizerParts, OnlyAByteLevelFollowsATemplate) {
   const std::string around = R"({"type":"BertProcessing","cls":["a",1],"sep":["b",2]})",
                     in_template = R"({"type":"TemplateProcessing","special_tokens":{},)"

@@ -20,21 +20,45 @@ using Stage = DecoderChain::Stage;
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
 
-// All tokens are bytes in GPT-2's alphabet, or text outside it.
+// Joins all tokens into one.
+class Fuse final : public Stage {
+ public:
+  explicit Fuse(Mode mode) : mode_(mode) {}
+  void push(const Fragment& fragment, const Emit& emit) override {
+    if (mode_ == Mode::streaming)
+      emit({fragment.text, !std::exchange(begun_, true)});
+    else
+      text_ += fragment.text;
+  }
+  void finish(const Emit& emit) override {
+    if (mode_ == Mode::whole) emit({text_});
+  }
+
+ private:
+  Mode mode_;
+  std::string text_;
+  bool begun_ = false;
+};
+
+// All tokens are bytes in GPT-2's alphabet, or text outside it; they become one.
 class ByteLevel final : public Stage {
  public:
+  explicit ByteLevel(Mode mode) : text_(mode) {}
   void push(const Fragment& fragment, const Emit& emit) override {
     const auto bytes = byte_level_bytes(fragment.text);
     show(stream_.push(bytes ? *bytes : std::string(fragment.text)), emit);
   }
-  void finish(const Emit& emit) override { show(stream_.finish(), emit); }
+  void finish(const Emit& emit) override {
+    show(stream_.finish(), emit);
+    text_.finish(emit);
+  }
 
  private:
   void show(const std::string& text, const Emit& emit) {
-    if (!text.empty()) emit({text, !std::exchange(begun_, true)});
+    if (!text.empty()) text_.push({text}, emit);
   }
   Utf8Stream stream_;
-  bool begun_ = false;
+  Fuse text_;
 };
 
 // A run of tokens "<0xE4>" is a text if it is valid UTF-8 as a whole, else one U+FFFD per byte (the
@@ -71,26 +95,6 @@ class ByteFallback final : public Stage {
   Mode mode_;
   std::string bytes_;
   bool run_shown_ = false;
-};
-
-// Joins all tokens into one.
-class Fuse final : public Stage {
- public:
-  explicit Fuse(Mode mode) : mode_(mode) {}
-  void push(const Fragment& fragment, const Emit& emit) override {
-    if (mode_ == Mode::streaming)
-      emit({fragment.text, !std::exchange(begun_, true)});
-    else
-      text_ += fragment.text;
-  }
-  void finish(const Emit& emit) override {
-    if (mode_ == Mode::whole) emit({text_});
-  }
-
- private:
-  Mode mode_;
-  std::string text_;
-  bool begun_ = false;
 };
 
 // Turns the replacement character into a space, except in the first token, where a space was added
@@ -193,7 +197,7 @@ std::string one_character(const JsonValue& json) {
 using MakeStage = DecoderChain::MakeStage;
 
 MakeStage byte_level(const JsonValue&) {
-  return [](Mode) { return std::make_unique<ByteLevel>(); };
+  return [](Mode mode) { return std::make_unique<ByteLevel>(mode); };
 }
 MakeStage byte_fallback(const JsonValue&) {
   return [](Mode mode) { return std::make_unique<ByteFallback>(mode); };
@@ -246,7 +250,7 @@ DecoderChain::DecoderChain(const JsonValue& json) {
 
 DecoderChain DecoderChain::byte_level() {
   DecoderChain out;
-  out.stages_.push_back([](Mode) { return std::make_unique<ByteLevel>(); });
+  out.stages_.push_back([](Mode mode) { return std::make_unique<ByteLevel>(mode); });
   out.is_byte_level_ = true;
   return out;
 }
