@@ -103,6 +103,9 @@ std::string Conversation::json() const {
   for (const JsonDocument& message : messages_) json.value(message.root());
   json.end_array();
   if (tools_) json.key("tools").value(tools_->root());
+  if (file_)
+    for (const auto& [name, value] : file_->root().members())
+      if (name != "messages" && name != "tools") json.key(name).value(value);
   return json.end_object().text() + "\n";
 }
 

@@ -325,6 +325,24 @@ TEST(Conversation, IsReadAsAListOrAnObjectAndWrittenAgain) {
   EXPECT_THAT(again.json(), ::testing::HasSubstr("\"extra\""));
 }
 
+TEST(Conversation, VariablesOfTheFileAreWrittenAgain) {
+  TempDir folder;
+  const std::string file = folder.write(
+      "a.json",
+      R"({"documents": [{"text": "d"}], "messages": [{"role": "user", "content": "hi"}],
+          "tools": [{"type": "function"}], "date": null, "style": "terse"})");
+  Conversation read = Conversation::read(file);
+  read.add("assistant", "yes");
+  const JsonDocument written = JsonDocument::parse(read.json(), "written");
+  const JsonValue root = written.root();
+  EXPECT_EQ(root.size(), 5u);
+  EXPECT_EQ(root.at("messages").size(), 2u);
+  EXPECT_EQ(root.at("tools").size(), 1u);
+  EXPECT_EQ(root.at("documents").element(0).at("text").as_string(), "d");
+  EXPECT_EQ(root.at("style").as_string(), "terse");
+  EXPECT_TRUE(root.at("date").is_null());
+}
+
 TEST(Conversation, InvalidMessagesAreNamed) {
   const std::pair<const char*, const char*> cases[] = {
       {R"(5)", "must be a list of messages"},
