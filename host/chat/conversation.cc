@@ -86,6 +86,11 @@ void Conversation::set_tools(JsonDocument tools) {
   tools_ = std::move(tools);
 }
 
+void Conversation::add_missing(const Conversation& other) {
+  if (!has_system() && other.has_system()) messages_.insert(messages_.begin(), other.messages_[0]);
+  if (!tools_) tools_ = other.tools_;
+}
+
 void Conversation::clear() {
   if (has_system())
     messages_.erase(messages_.begin() + 1, messages_.end());

@@ -34,6 +34,8 @@ class Conversation {
   void set_system(std::string_view content);
   void set_tools(JsonDocument tools);
   void remove_tools() { tools_.reset(); }
+  // Takes the system message and the tools of `other`, each only if this one has none.
+  void add_missing(const Conversation& other);
   void pop_back() { messages_.pop_back(); }
   void clear();
 

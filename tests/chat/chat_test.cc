@@ -343,6 +343,23 @@ TEST(Conversation, VariablesOfTheFileAreWrittenAgain) {
   EXPECT_TRUE(root.at("date").is_null());
 }
 
+TEST(Conversation, TakesTheSystemMessageAndToolsThatItLacks) {
+  Conversation session;
+  session.set_system("be terse");
+  session.set_tools(JsonDocument::parse(R"([{"type": "function"}])", "tools.json"));
+  Conversation bare = one_message("hi");
+  bare.add_missing(session);
+  ASSERT_EQ(bare.size(), 2u);
+  EXPECT_TRUE(bare.has_system());
+  EXPECT_TRUE(bare.tools());
+  Conversation complete = Conversation::parse(
+      R"({"messages": [{"role": "system", "content": "own"}], "tools": []})", "m.json");
+  complete.add_missing(session);
+  ASSERT_EQ(complete.size(), 1u);
+  EXPECT_EQ(complete.messages()[0].root().at("content").as_string(), "own");
+  EXPECT_EQ(complete.tools()->root().size(), 0u);
+}
+
 TEST(Conversation, InvalidMessagesAreNamed) {
   const std::pair<const char*, const char*> cases[] = {
       {R"(5)", "must be a list of messages"},

@@ -251,6 +251,24 @@ TEST_F(ChatProgram, CommandsWithoutAnAnswerConfirmWhatTheyDid) {
   EXPECT_EQ(chat("/exit\\nhi\\n").out, "");
 }
 
+// The conversation in a file precedes the options; what it lacks comes from them.
+TEST_F(ChatProgram, LoadingKeepsToolsSystemMessageAndVariables) {
+  const std::string saved = folder / "saved.json";
+  const std::string file = folder.write(
+      "m.json",
+      R"({"messages": [{"role": "user", "content": "hi"}], "documents": [{"text": "d"}]})");
+  const std::string tools = folder.write("tools.json", R"([{"type": "function"}])");
+  const Finished session =
+      chat("/load " + file + "\\n/save " + saved + "\\n", "--system terse --tools " + tools);
+  ASSERT_EQ(session.code, 0) << session.err;
+  EXPECT_THAT(session.err, HasSubstr("loaded 1 message from"));
+  const JsonDocument kept = JsonDocument::read(saved);
+  EXPECT_EQ(kept.root().at("messages").element(0).at("content").as_string(), "terse");
+  EXPECT_EQ(kept.root().at("messages").element(1).at("content").as_string(), "hi");
+  EXPECT_EQ(kept.root().at("tools").size(), 1u);
+  EXPECT_EQ(kept.root().at("documents").size(), 1u);
+}
+
 TEST_F(ChatProgram, MistakesInAPipeEndItWithTheirWords) {
   const std::pair<const char*, const char*> cases[] = {
       {"/rest\\n", "error: chat: unknown command '/rest'\n  did you mean '/reset'?\n"},

@@ -116,12 +116,17 @@ class Chat {
         change_setting(session_.settings, rest);
     } else if (name == "save" || name == "load") {
       if (rest.empty()) throw UserError(ExitCode::usage, {"/" + name, "needs a file name", {}});
-      if (name == "save")
+      std::size_t num_messages = conversation.size();
+      if (name == "save") {
         save(conversation, rest, inputs_);
-      else
-        conversation = chat::Conversation::read(rest);
+      } else {
+        chat::Conversation loaded = chat::Conversation::read(rest);
+        num_messages = loaded.size();
+        loaded.add_missing(conversation);
+        conversation = std::move(loaded);
+      }
       log::info("{} {} {} '{}'", name == "save" ? "saved" : "loaded",
-                number_of(static_cast<std::int64_t>(conversation.size()), "message"),
+                number_of(static_cast<std::int64_t>(num_messages), "message"),
                 name == "save" ? "as" : "from", printable(rest, rest.size()));
     } else if (name == "quit" || name == "exit") {
       quits_ = true;
