@@ -245,12 +245,15 @@ void Form::add_templates(const JsonValue& source, const std::string& place) {
     templates_.emplace_back(kDefault, jinja::Template::parse(source.as_string(), place));
     return;
   }
-  for (const JsonValue named : source.elements()) {
-    std::string name(named.at("name").as_string());
-    jinja::Template parsed = jinja::Template::parse(named.at("template").as_string(),
-                                                    fmt::format("{} \"{}\"", place, name));
-    templates_.emplace_back(std::move(name), std::move(parsed));
-  }
+  const auto add = [&](std::string_view name, const JsonValue& text) {
+    templates_.emplace_back(
+        name, jinja::Template::parse(text.as_string(), fmt::format("{} \"{}\"", place, name)));
+  };
+  if (source.is_object())
+    for (const auto& [name, text] : source.members()) add(name, text);
+  else
+    for (const JsonValue named : source.elements())
+      add(named.at("name").as_string(), named.at("template"));
 }
 
 std::optional<Form> Form::of_gguf(const std::string& path, const std::optional<std::string>& file) {

@@ -71,8 +71,8 @@ class Form {
                                      const std::optional<std::string>& file);
   jinja::Variables special_tokens_;
   std::vector<std::pair<std::string, jinja::Template>> templates_;  // by name
-  // `source`: a text, or a list of objects with name and template. `place`: its location, for
-  // errors.
+  // `source`: a text, an object of texts by name, or a list of objects with name and template.
+  // `place`: its location, for errors.
   void add_templates(const JsonValue& source, const std::string& place);
   void add_files(const std::string& directory);
   const jinja::Template& pick(bool has_tools) const;

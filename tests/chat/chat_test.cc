@@ -98,6 +98,21 @@ TEST(ChatForm, ToolsSelectTheNamedTemplateForTools) {
   EXPECT_EQ(form.render(conversation).text, "1 tools");
 }
 
+// As in transformers.
+TEST(ChatForm, NamedTemplatesMayBeAnObject) {
+  TempDir model;
+  model.write(
+      "tokenizer_config.json",
+      R"({"chat_template": {"default": "plain", "tool_use": "{{ tools | length }} tools"}})");
+  const Form form = Form::load(model.path());
+  Conversation conversation = one_message("hi");
+  EXPECT_EQ(form.render(conversation).text, "plain");
+  conversation.set_tools(JsonDocument::parse(R"([{"type": "function"}])", "tools.json"));
+  EXPECT_EQ(form.render(conversation).text, "1 tools");
+  model.write("tokenizer_config.json", R"({"chat_template": {"default": "{% if"}})");
+  EXPECT_ERROR_SAYS(Form::load(model.path()), ExitCode::usage, "chat_template \"default\"");
+}
+
 // The layout in which transformers 5 saves several templates.
 TEST(ChatForm, AdditionalTemplatesAreReadBesideTheOwnFile) {
   TempDir model;
