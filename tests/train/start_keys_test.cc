@@ -1,5 +1,6 @@
 // train.from with keys of [model]: keys that only training reads may differ, keys that change the
 // model are refused, and an adapter cannot start fresh weights.
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,6 +53,33 @@ TEST(KeysOfTraining, CanBeSetForAModelThatIsThere) {
   }
 }
 
+struct KeysTogether {
+  const char* golden;
+  std::vector<std::string> keys;
+};
+// deepseek_v3_mtp has a prediction layer: with dropout_rate it requires layer_dropout = "none", and
+// layer_dropout alone is refused in every model.
+const KeysTogether kKeysTogether[] = {
+    {"llama3_gqa", {"dropout_rate=0.1", "layer_dropout=none"}},
+    {"llama3_gqa", {"dropout_rate=0.1", "layer_dropout=update"}},
+    {"mixtral_8x", {"initializer=maxtext", "dense_init_scale=2.0"}},
+    {"deepseek_v3_mtp", {"router_bias_update_rate=0.01", "router_bias_counts_padding=true"}},
+    {"deepseek_v3_mtp", {"dropout_rate=0.1", "layer_dropout=none"}},
+    {"deepseek_v3_mtp", {"dropout_rate=0.1", "num_nextn_predict_layers=0"}},
+    {"deepseek_v3_mtp",
+     {"dropout_rate=0.1", "layer_dropout=none", "num_nextn_predict_layers=0",
+      "router_bias_update_rate=0.01", "router_bias_counts_padding=true"}},
+};
+
+TEST(KeysOfTraining, CanDependOnEachOther) {
+  for (const auto& [golden, keys] : kKeysTogether) {
+    if (!has_golden_model(golden)) continue;
+    SCOPED_TRACE(fmt::format("{}: {}", golden, fmt::join(keys, ", ")));
+    const TempDir folder;
+    EXPECT_NO_THROW(run_with(folder, golden, keys));
+  }
+}
+
 TEST(KeysOfTraining, HaveTheirEffect) {
   const TempDir a, b;
   RunOfFile plain = run_with(a, "llama3_gqa", {});
@@ -95,6 +123,19 @@ TEST(KeysOfTheModel, AreNamedAloneWhereKeysOfTrainingDifferToo) {
     EXPECT_THAT(e.what(), ::testing::HasSubstr("rope_theta is 1234.0"));
     EXPECT_THAT(e.what(), ::testing::Not(::testing::HasSubstr("dropout_rate")));
   }
+}
+
+TEST(KeysOfTheModel, AreNamedAloneWhereKeysOfTrainingDependOnEachOther) {
+  const TempDir folder;
+  EXPECT_ERROR_SAYS(run_with(folder, "deepseek_v3_mtp",
+                             {"rms_norm_eps=0.5", "num_attention_heads=3", "num_key_value_heads=3",
+                              "dropout_rate=0.1", "layer_dropout=none"}),
+                    ExitCode::usage,
+                    "is not the model that [model] describes\n"
+                    "  rms_norm_eps is 0.5 at --set model.rms_norm_eps=0.5, but 1e-06 there\n"
+                    "  num_attention_heads is 3 at --set model.num_attention_heads=3, but 4 there\n"
+                    "  num_key_value_heads is 3 at --set model.num_key_value_heads=3, but 4 there\n"
+                    "  remove them; ")
 }
 
 TEST(LoraWithFreshTensors, IsRefusedWithAdvice) {
