@@ -152,14 +152,16 @@ std::vector<Key> layer_keys() {
                      "Share of a head's channels that are rotated, starting with the first; it "
                      "must give a whole number of pairs.");
   share.max = 1;
+  Key place = choice(kLayerDropout, {"output", "update", "none"},
+                     "The position of dropout_rate in a layer: its output, its update before the "
+                     "residual sum, or nowhere.");
+  place.hot = true;
   return {
       rate(kDropout,
            "Dropout in training on embeddings, on the input of the last matrix of a feed-forward, "
            "on layers and on the input of the head. All tokens of a row drop the same channels; "
            "on residual streams, only the streams of one token do."),
-      choice(kLayerDropout, {"output", "update", "none"},
-             "The position of dropout_rate in a layer: its output, its update before the residual "
-             "sum, or nowhere."),
+      place,
       rate(kAttentionDropout,
            "Dropout on attention probabilities in training. They are then stored: the square of "
            "the row length, for each head."),

@@ -147,6 +147,35 @@ bool has_engram(const config::Table& values) {
   return list != nullptr && !list->empty();
 }
 
+// Returns the host's key, or the number of prediction layers, without which `key` has no effect; ""
+// if it always has one.
+std::string_view basis_of(const ModelKey& key) {
+  const std::string& name = key.key.name;
+  if (name.starts_with(config::kPredictionPrefix)) return config::kPredictionLayers;
+  if (!key.host) return {};
+  if (name == config::kLayerDropout) return config::kDropout;
+  if (name == config::kDenseInitScale) return config::kInitializer;
+  if (name == config::kMobaTopK) return config::kMobaChunk;
+  return config::is_engram_key(name) ? config::kEngramLayers : std::string_view();
+}
+
+// Gives keys their defaults if a later source switches off the key that they require, eg
+// `--set model.dropout_rate=0.0` for a checkpoint with layer_dropout: overriding one value of a
+// file must not mean changing the others.
+void drop_overruled(const Family& family, config::Table& values) {
+  config::Table out;
+  for (const config::Entry& entry : values.entries()) {
+    const ModelKey& key = *family.find_key(entry.key);
+    const config::Entry* other = values.find(basis_of(key));
+    if (!other || other->origin.kind <= entry.origin.kind ||
+        family.find_key(other->key)->key.preset != other->value)
+      out.add(entry);
+    else if (key.key.preset)
+      out.add({entry.key, *key.key.preset, {}});
+  }
+  values = std::move(out);
+}
+
 void check_sources(const Family& family, const config::Table& values, config::Problems& problems) {
   for (const config::Entry& entry : values.entries()) {
     const config::Origin::Kind from = entry.origin.kind;
@@ -284,6 +313,7 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
   refuse_layer_settings(name(), resolved.unread, problems);
   const IdleScaling scaling = settle_idle_scaling(keys, values);
   std::ranges::copy(scaling.published, std::back_inserter(idle));
+  drop_overruled(*this, values);
   check_sources(*this, values, problems);
   check_sizes(*this, values, problems);
   problems.raise();

@@ -110,6 +110,17 @@ TEST(Differences, DropoutOfTheModelMayChange) {
   }
 }
 
+TEST(Differences, PlaceOfDropoutMayChange) {
+  testing::TempDir folder;
+  const std::string file = folder.write("r.toml", kRun);
+  const std::vector<Difference> found =
+      differences(load_run(file, {{"model.layer_dropout=none"}, {}}), load_run(file));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].before, "\"none\"");
+  EXPECT_EQ(found[0].now, "\"output\"");
+  EXPECT_TRUE(found[0].hot);
+}
+
 // The default depends on the number of devices, so a run may continue on another number.
 TEST(Differences, ADefaultSizeOfMicrobatchesIsNoSetting) {
   testing::TempDir folder;

@@ -198,6 +198,41 @@ TEST(StackKeys, KeysWithoutEffectAreRefused) {
                     "0");
 }
 
+struct Overruled {
+  const char* lines;  // of a file
+  const char* set;    // later
+  const char* key;    // of the file, without effect then
+  const char* value;
+};
+const Overruled kOverruled[] = {
+    {"dropout_rate = 0.1\nlayer_dropout = \"none\"\n", "dropout_rate=0.0", "layer_dropout", "none"},
+    {"initializer = \"maxtext\"\ndense_init_scale = 2.0\n", "initializer=declared",
+     "dense_init_scale", "2.0"},
+    {"moba_chunk_size = 2\nmoba_topk = 3\n", "moba_chunk_size=0", "moba_topk", "3"},
+    {"engram_layers = [1]\nengram_vocab_bases = [31, 31]\nengram_head_dim = 4\n",
+     "engram_layers=[]", "engram_head_dim", "4"},
+};
+
+TEST(StackKeys, KeysThatALaterSettingLeavesWithoutEffectAreDropped) {
+  for (const auto& [lines, set, key, value] : kOverruled) {
+    SCOPED_TRACE(set);
+    const TempDir folder;
+    const std::string file = folder.write("m.toml", described("llama2", lines)),
+                      off = fmt::format("model.{}", set),
+                      again = fmt::format("model.{}={}", key, value);
+    const decoder::Model model = open_source(config::load_model(file, {{off}, {}}));
+    EXPECT_FALSE(model.config().values().has(key));
+    EXPECT_ERROR_SAYS(open_source(config::load_model(file, {{off, again}, {}})), ExitCode::usage,
+                      fmt::format("--set {}: 'model.{}' ", again, key));
+  }
+  const TempDir folder;
+  const std::string file = folder.write(
+      "m.toml", described("llama2", "num_nextn_predict_layers = 1\nmtp_loss_weight = 0.3\n"));
+  const decoder::Model model =
+      open_source(config::load_model(file, {{"model.num_nextn_predict_layers=0"}, {}}));
+  EXPECT_EQ(model.config().values().number("mtp_loss_weight"), 0.1);  // the default
+}
+
 registry::ModelConfig config_of(const config::ModelSource& source) {
   return registry::load_family(built_plugins(), source).configure(source.raw, source.where);
 }

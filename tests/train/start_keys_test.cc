@@ -80,6 +80,27 @@ TEST(KeysOfTraining, CanDependOnEachOther) {
   }
 }
 
+TEST(KeysOfTraining, SwitchOffTheDropoutOfTheDirectory) {
+  const TempDir folder;
+  RunOfFile first = run_with(folder, "llama3_gqa", {"dropout_rate=0.1", "layer_dropout=none"});
+  first.train(1);
+  const std::string file = folder / "run.toml";
+  const std::vector<std::string> sets = {"train.from=" + first.checkpoint(),
+                                         "run.out=" + folder / "second", "model.dropout_rate=0.0"};
+  EXPECT_TRUE(RunOfFile(file, sets).train(1).stopped);
+  RunOfFile resumed(file, sets);
+  EXPECT_EQ(resumed.run->loop().progress().step, 1);
+  EXPECT_FALSE(resumed.training.model->has_dropout());
+}
+
+TEST(KeysOfTraining, SwitchOffDropoutInAResumedRun) {
+  const TempDir folder;
+  run_with(folder, "llama3_gqa", {"dropout_rate=0.1", "layer_dropout=none"}).train(1);
+  RunOfFile resumed(folder / "run.toml", {"model.dropout_rate=0.0"});
+  EXPECT_EQ(resumed.run->loop().progress().step, 1);
+  EXPECT_FALSE(resumed.training.model->has_dropout());
+}
+
 TEST(KeysOfTraining, HaveTheirEffect) {
   const TempDir a, b;
   RunOfFile plain = run_with(a, "llama3_gqa", {});
