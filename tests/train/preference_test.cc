@@ -215,15 +215,30 @@ std::vector<std::string> kept_references(const TempDir& folder) {
   return out;
 }
 
+// A run on pairs that starts from a golden model.
+std::string write_tuning_run(const TempDir& folder) {
+  add_golden_model(folder, "llama3_gqa");
+  folder.write("pairs.jsonl", pairs_text("the river"));
+  return folder.write("run.toml",
+                      "[data]\ntrain = [\"pairs.jsonl\"]\nform = \"preference\"\n"
+                      "sequence_length = 64\n[train]\nfrom = \"model\"\nsteps = 1\nbatch_size = 2\n"
+                      "[run]\nout = \"out\"\n");
+}
+
+TEST(Preference, AnAdapterAtTheStartIsPartOfTheReference) {
+  const TempDir folder;
+  const std::string file = write_tuning_run(folder);
+  RunOfFile adapter(file, {"lora.rank=4", "train.steps=2", "optimizer.lr=0.1"});
+  EXPECT_GT(std::abs(adapter.steps().back().loss - std::log(2.0)), 1e-3);
+  RunOfFile next(file, {"train.from=" + adapter.checkpoint(), "run.out=" + folder / "next"});
+  ASSERT_TRUE(next.training.model->adapter());
+  EXPECT_NEAR(next.steps().front().loss, std::log(2.0), 1e-5);
+  EXPECT_EQ(kept_references(folder).size(), 2u);
+}
+
 TEST(Preference, TheStartIsComputedOnceForRunsThatShareIt) {
   const TempDir folder;
-  const std::string from = add_golden_model(folder, "llama3_gqa");
-  folder.write("pairs.jsonl", pairs_text("the river"));
-  const std::string file =
-      folder.write("run.toml",
-                   "[data]\ntrain = [\"pairs.jsonl\"]\nform = \"preference\"\n"
-                   "sequence_length = 64\n[train]\nfrom = \"model\"\nsteps = 1\nbatch_size = 2\n"
-                   "[run]\nout = \"out\"\n");
+  const std::string file = write_tuning_run(folder);
   RunOfFile first(file);
   first.train();
   ASSERT_EQ(kept_references(folder).size(), 1u);
