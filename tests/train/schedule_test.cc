@@ -41,6 +41,19 @@ TEST(Schedule, InverseSqrtBeginsAtThePeak) {
   EXPECT_DOUBLE_EQ(learning_rate(schedule, 1.0, 15, 100), 0.5);
 }
 
+TEST(Schedule, InverseSqrtBeginsAtThePeakWithoutWarmUpAndWithEndpoints) {
+  config::ScheduleSection schedule{"inverse_sqrt", 0, 0.0};
+  EXPECT_DOUBLE_EQ(learning_rate(schedule, 1.0, 0, 100), 1.0);
+  EXPECT_DOUBLE_EQ(learning_rate(schedule, 1.0, 3, 100), 0.5);
+  schedule.endpoints = true;
+  EXPECT_DOUBLE_EQ(learning_rate(schedule, 1.0, 0, 100), 1.0);
+  EXPECT_DOUBLE_EQ(learning_rate(schedule, 1.0, 1, 100), 1.0);
+  EXPECT_DOUBLE_EQ(learning_rate(schedule, 1.0, 4, 100), 0.5);
+  schedule.warmup_steps = 4;
+  EXPECT_DOUBLE_EQ(learning_rate(schedule, 1.0, 4, 100), 1.0);
+  EXPECT_DOUBLE_EQ(learning_rate(schedule, 1.0, 16, 100), 0.5);
+}
+
 TEST(Schedule, WithEndpointsBeginsAtZeroAndEndsAtTheFraction) {
   config::ScheduleSection linear{"linear", 2, 0.1};
   linear.endpoints = true;
