@@ -21,6 +21,9 @@ LAMINA_SIMD Float exp_of(Double x) {
 }
 
 constexpr float kLengthEps = 1e-6f;  // added under the root of a length
+// Least g in a sum: e^g is 0 in f32, also times the growth of other tokens. With smaller numbers
+// the sum would lose its other terms, and infinities have no difference.
+constexpr double kLeastDecay = -1e4;
 
 // Keys and queries of a chunk: k, q [C, keys] and the transpose of k [keys, C]; q includes the
 // scale. Rows beyond the chunk, up to a whole vector, are zeros.
@@ -94,7 +97,8 @@ struct DeltaHead {
     for (std::int64_t i = 0; i < chunk.size; ++i) {
       const std::int64_t at = (b * p.tokens + chunk.t + i) * p.heads + n;
       beta[i] = number_at(p.beta.data, p.beta.dtype, at);
-      sum += number_at(p.g.data, p.g.dtype, at);
+      const double g = number_at(p.g.data, p.g.dtype, at);
+      sum += g < kLeastDecay ? kLeastDecay : g;
       sums[i] = sum;
     }
     for (std::int64_t i = 0; i < chunk.padded(); i += kLanes) {
