@@ -82,7 +82,7 @@ TEST(StoredRows, HaveTheBitsOfTheDefinition) {
   for_all([](const BlockFormat& format, DType dtype) {
     const std::int64_t rows = 3, width = 5 * format.num_values;
     // Scales so small that values are subnormal, and so large that some are infinite.
-    for (const float scale : {0x1p-6f, 0x1p-22f, 0x1p-126f, 0x1p+13f, 0x1p+122f}) {
+    for (const float scale : {0x1p-6f, -0x1p-6f, 0x1p-22f, 0x1p-126f, 0x1p+13f, 0x1p+122f}) {
       if (std::abs(std::ilogb(scale)) > 22 && !has_wide_scale(format)) continue;
       const Bytes blocks = random_blocks(format, rows * width, 1, scale);
       const Bytes want = widened(format, blocks, dtype);

@@ -114,7 +114,7 @@ LAMINA_SIMD Fp8Products multiply(const std::byte* p, const Fp8Tables<kSubnormal>
     const Fp8Table& subnormal = tables.subnormal;
     lower = _mm256_blendv_epi8(lower, _mm256_shuffle_epi8(subnormal.lower, index), is_subnormal);
     upper = _mm256_blendv_epi8(
-        upper, _mm256_or_si256(_mm256_shuffle_epi8(subnormal.upper, index), sign), is_subnormal);
+        upper, _mm256_xor_si256(_mm256_shuffle_epi8(subnormal.upper, index), sign), is_subnormal);
   }
   return {_mm256_unpacklo_epi8(lower, upper), _mm256_unpackhi_epi8(lower, upper)};
 }
