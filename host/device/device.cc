@@ -26,12 +26,14 @@ bool is_described(std::string_view name) {
   return std::ranges::find(cards, name.substr(kNumbered.size())) != cards.end();
 }
 
+// Leading zeros would give a GPU several names.
 bool is_device_name(std::string_view name) {
   if (name == "cpu" || name == "cuda") return true;
   if (!name.starts_with(kNumbered)) return false;
   const std::string_view number = name.substr(kNumbered.size());
   return !number.empty() && number.size() <= 3 &&
-         number.find_first_not_of("0123456789") == std::string_view::npos;
+         number.find_first_not_of("0123456789") == std::string_view::npos &&
+         (number == "0" || number.front() != '0');
 }
 
 std::string& reason_for_cpu() {
@@ -84,7 +86,9 @@ const Device& open(std::string_view name) {
     throw UserError(
         ExitCode::usage,
         {"--device",
-         fmt::format("got '{}'; expected auto, cpu, cuda or cuda:N, where N counts from 0", name),
+         fmt::format("got '{}'; expected auto, cpu, cuda or cuda:N, where N counts from 0, without "
+                     "leading zeros",
+                     name),
          {fmt::format("explain, plan, and train with --dry-run or --fit also take GPUs that are "
                       "only described: cuda:{}",
                       fmt::join(described_gpus(), ", cuda:"))}});

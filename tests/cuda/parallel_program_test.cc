@@ -86,6 +86,9 @@ TEST_F(CudaParallelProgram, ListsOfOtherDevicesAreRefused) {
   expect_refused("cpu:0,1", "error: --device: got 'cpu:0,1'; several devices must be GPUs");
   expect_refused("cuda:0,0",
                  "error: --device: cuda:0,0 names GPU 0 twice; expected different GPUs");
+  expect_refused("cuda:0,00",
+                 "error: --device: got 'cuda:00'; expected auto, cpu, cuda or cuda:N, where N "
+                 "counts from 0, without leading zeros");
   expect_refused("cuda:0,",
                  "error: --device: got 'cuda:0,'; expected the numbers of GPUs, with "
                  "commas between");

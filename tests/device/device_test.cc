@@ -28,10 +28,11 @@ TEST(Device, AGpuThatCannotBeUsedIsTheMistakeOfTheOption) {
 }
 
 TEST(Device, NameOfAnotherFormIsAUsersError) {
-  for (const char* name : {"", "gpu", "cuda:", "cuda:x", "cpu:0", "CUDA"})
+  for (const char* name : {"", "gpu", "cuda:", "cuda:x", "cpu:0", "CUDA", "cuda:00", "cuda:01"})
     EXPECT_ERROR_SAYS(open(name), ExitCode::usage,
                       "--device: got '" + std::string(name) +
-                          "'; expected auto, cpu, cuda or cuda:N, where N counts from 0");
+                          "'; expected auto, cpu, cuda or cuda:N, where N counts from 0, "
+                          "without leading zeros");
 }
 
 TEST(Device, MemoryOfTheHostIsReadInPlace) {
