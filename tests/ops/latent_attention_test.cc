@@ -1,5 +1,10 @@
 // Cases of latent attention: expanded in training, absorbed in decoding.
+#include <cmath>
+
+#include "backends/cpu/threads/isa.h"
+#include "ops/op.h"
 #include "support/op_cases.h"
+#include "support/run_graph.h"
 
 namespace lamina::testing {
 namespace {
@@ -170,6 +175,31 @@ LAMINA_TEST_OP(IndexScoresStep, kScoresStep)
 LAMINA_TEST_OP(AttentionMass, kMass)
 LAMINA_TEST_OP(IndexScoresGrad, kScoreGradients)
 LAMINA_TEST_OP(TopKMask, kMask)
+
+// Products of the heads with the keys: 3, NaN, -2 and -1, NaN, 0.
+TEST(IndexScores, ANaNIsNotTakenForAProductBelowZero) {
+  for (const cpu::Isa set :
+       {cpu::Isa::portable, cpu::Isa::avx2, cpu::Isa::avx512, cpu::Isa::avx512_bf16})
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      if (set > cpu::best_isa()) break;
+      const cpu::ScopedIsa limit(set);
+      SCOPED_TRACE(fmt::format("{} {}", name(dtype), cpu::name(set)));
+      const std::vector<Array> inputs = {array({dtype, {1, 1, 2, 2}, {}}, {1, 2, -1, 0}),
+                                         array({dtype, {1, 3, 2}, {}}, {1, 1, NAN, 0, 0, -1}),
+                                         array({DType::f32, {1, 1, 2}, {}}, {0.5, 2}),
+                                         array({DType::f32, {1, 1, 3}, {}}, {1, 1, 1})};
+      Graph g;
+      std::vector<Tensor> in;
+      for (const Array& a : inputs) in.push_back(g.add_input("in", a.type));
+      g.add_output("scores", ops::call("index_scores", {in[0], in[1], in[2]}));
+      g.add_output("dweights", ops::call_all("index_scores_grad", in)[2]);
+      const std::vector<Array> got = run(g, inputs);
+      EXPECT_EQ(get(got[0], 0), 1.5);
+      EXPECT_TRUE(std::isnan(get(got[0], 1)));
+      EXPECT_EQ(get(got[0], 2), 0);
+      EXPECT_TRUE(std::isnan(get(got[1], 0)) && std::isnan(get(got[1], 1)));
+    }
+}
 
 }  // namespace
 }  // namespace lamina::testing

@@ -92,8 +92,8 @@ struct IndexScores {
                                        .c_stride = kTile,
                                        .store = Store::scaled});
         for (std::int64_t i = 0; i < heads; ++i)
-          for (std::int64_t j = 0; j < kTile / L; ++j)
-            sums[j] = V::multiply_add(V::max(V::load(s.products + i * kTile + j * L), F{}),
+          for (std::int64_t j = 0; j < kTile / L; ++j)  // a NaN stays, as the second operand of max
+            sums[j] = V::multiply_add(V::max(F{}, V::load(s.products + i * kTile + j * L)),
                                       V::set(weights[head + i]), sums[j]);
       }
       alignas(64) float row[kTile];
@@ -214,7 +214,7 @@ struct IndexScoresGrad {
       F sum{};
       for (std::int64_t j = 0; j < kTile; j += L) {
         const F x = V::load(p + j), ds = V::load(d + j);
-        sum = V::multiply_add(V::max(x, F{}), ds, sum);
+        sum = V::multiply_add(V::max(F{}, x), ds, sum);
         V::store(p + j, x > F{} ? ds * V::set(weights[i]) : F{});
       }
       if (dweights) dweights[i] += V::sum_lanes(sum)[0];
