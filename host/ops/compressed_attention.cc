@@ -137,7 +137,8 @@ Best best_of(Tensor scores, Tensor seen, std::int64_t k) {
   Tensor masked = select(equal(seen, number_like(seen, 1)), scores,
                          broadcast(number_like(scores, kLowest), scores.shape()));
   const auto top = top_k(masked, {.k = k});
-  return {top.ids, truth(less(number_like(scores, kLowest / 2), top.values))};
+  Tensor is_nan = is_not(truth(equal(top.values, top.values)));
+  return {top.ids, is_nan + truth(less(number_like(scores, kLowest / 2), top.values))};
 }
 
 Tensor attend_to_rows(Tensor q, Tensor rows, Tensor seen, Tensor sinks, const RowScores& o) {

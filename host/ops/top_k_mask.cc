@@ -3,6 +3,8 @@
 // most k. No gradient flows through the selection.
 //
 // With start i32[B], keys are slots of decode state and token t of row b is at start[b] + t.
+#include <limits>
+
 #include "ops/decode.h"
 #include "ops/op.h"
 
@@ -63,8 +65,11 @@ std::vector<Tensor> lower(const LowerCall& c) {
   Tensor seen = broadcast(visible(c), scores.shape);
   if (c.i("k") >= keys) return {less(half, seen)};
   const DType wide = sum_dtype(scores.dtype);
-  Tensor lowest = constant(graph, {wide, {1, 1, 1}, {}}, -3e38);
-  Tensor masked = select(less(half, seen), cast(c.in(in::kScores), wide), lowest);
+  auto number = [&](double x) { return constant(graph, {wide, {1, 1, 1}, {}}, x); };
+  // A visible key comes before all others, also with a score of -infinity.
+  Tensor score = cast(c.in(in::kScores), wide), lowest = number(-3e38);
+  score = select(less(score, lowest), lowest, score);
+  Tensor masked = select(less(half, seen), score, number(-std::numeric_limits<double>::infinity()));
   Tensor ids = top_k(masked, {.k = c.i("k")}).ids;
   Tensor ones = constant(graph, {DType::f32, ids.shape(), {}}, 1);
   Tensor chosen = scatter_along(ones, ids, {.size = keys});

@@ -325,6 +325,17 @@ OpCase long_state(std::string name, std::int64_t tokens, double start, std::int6
   return out;
 }
 
+// A NaN counts as the best score.
+OpCase nan_score() {
+  OpCase c = step_case("a score that is NaN", 1, 6, 2);
+  c.inputs[3].values = {0.5, NAN, 0.7, 0.9};
+  c.expect = [of_numbers = c.expect](std::vector<Doubles> in) {
+    in[3][1] = 1;
+    return of_numbers(in);
+  };
+  return c;
+}
+
 OpCase capped(OpCase c) {
   c.name += ", capped";
   c.expect = {};
@@ -336,7 +347,7 @@ const OpCases kStep = {
     .op = "compressed_attention_step",
     .cases = {step_case("the first token", 1, 0, 0), step_case("the ring goes round", 3, 4, 0),
               step_case("the best two entries of three tokens", 3, 4, 2),
-              step_case("of one token", 1, 6, 2),
+              step_case("of one token", 1, 6, 2), nan_score(),
               step_case("fewer entries than may be kept", 1, 2, 3),
               long_state("one token of a long state", 1, 400, 0),
               long_state("the best of a long state", 1, 400, 17),

@@ -156,6 +156,35 @@ OpCase choose(std::string name, std::int64_t tokens, std::int64_t keys, std::int
   return c;
 }
 
+// NaNs come first; a visible key comes before others, also with a score of -infinity. Later keys
+// score best. The kernel takes f32, so f64 is lowered.
+OpCase choose_odd_scores() {
+  constexpr double kNan = NAN, kNone = -INFINITY;
+  struct Row {
+    Doubles scores, kept;  // of the visible keys
+  };
+  const std::vector<Row> rows = {{{0}, {1}},
+                                 {{0, 1}, {1, 1}},
+                                 {{kNan, 5, 7}, {1, 0, 1}},
+                                 {{kNone, kNone, kNone, kNone}, {1, 1, 0, 0}},
+                                 {{kNan, 1, kNan, 2, kNan}, {1, 0, 1, 0, 0}},
+                                 {{1, kNan, 2, kNan, kNone, 3}, {0, 1, 0, 1, 0, 0}}};
+  In in{.shape = {1, 6, 6}};
+  Doubles kept;
+  for (const Row& row : rows) {
+    in.values.insert(in.values.end(), row.scores.begin(), row.scores.end());
+    kept.insert(kept.end(), row.kept.begin(), row.kept.end());
+    in.values.resize((kept.size() + 5) / 6 * 6, 9);
+    kept.resize(in.values.size());
+  }
+  return {.name = "NaN and infinity",
+          .inputs = {in},
+          .attrs = {{"k", number(2)}},
+          .expect = [kept](const std::vector<Doubles>&) { return std::vector<Doubles>{kept}; },
+          .dtypes = {DType::f32, DType::f64},
+          .gradient = false};
+}
+
 const OpCases kMask = {
     .op = "top_k_mask",
     .dtypes = {DType::f32},
@@ -165,7 +194,7 @@ const OpCases kMask = {
                      {ints({2, 7}, {1, 1, 1, 1, 2, 2, 0, 1, 2, 2, 2, 3, 3, 3})}),
               choose("decode state", 2, 11, 3, {kAbsent, ints({2}, {1, 9})}),
               choose("first tokens of decode state", 2, 11, 3, {kAbsent, ints({2}, {0, 4})}),
-              choose("no tokens", 0, 0, 2)},
+              choose_odd_scores(), choose("no tokens", 0, 0, 2)},
     .num_differentiable = 0};
 
 LAMINA_TEST_OP(LatentAttention, kCases)
