@@ -1,5 +1,7 @@
 // logsumexp(x; dims, keep) = log of the sum of exp(x) over dims, in f32 (f64 for f64). Subtracts
 // the largest element first to avoid overflow.
+#include <limits>
+
 #include "ops/reduced_dims.h"
 
 namespace lamina::ops {
@@ -13,8 +15,10 @@ std::vector<Type> infer(const Call& c) {
 std::vector<Tensor> lower(const LowerCall& c) {
   const DType dtype = c.type(0).dtype;
   Tensor x = cast(c.in(0), sum_dtype(dtype));
-  // The shift cancels, so it needs no gradient.
+  // The shift cancels, so it needs no gradient. For -infinity alone it is 0.
   Tensor top = stop_gradient(reduce_max(x, c.list("dims"), true));
+  const double none = -std::numeric_limits<double>::infinity();
+  top = select(equal(top, number_like(top, none)), number_like(top, 0), top);
   Tensor y = log(reduce_sum(exp(x - top), c.list("dims"), true)) + top;
   return {cast(reshape(y, reduced_shape(c)), dtype)};
 }

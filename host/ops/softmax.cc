@@ -1,4 +1,6 @@
-// softmax(x) over the last dim, computed in f32.
+// softmax(x) over the last dim, computed in f32. A row of only -infinity gives zeros.
+#include <limits>
+
 #include "ops/op.h"
 
 namespace lamina::ops {
@@ -13,8 +15,11 @@ std::vector<Tensor> lower(const LowerCall& c) {
   DType wide = sum_dtype(c.type(0).dtype);
   Tensor x = cast(c.in(0), wide);
   int last = x.ndim() - 1;
-  Tensor e = exp(x - reduce_max(x, {last}, true));
-  return {cast(e / reduce_sum(e, {last}, true), c.type(0).dtype)};
+  Tensor largest = reduce_max(x, {last}, true), zero = number_like(x, 0);
+  Tensor none = equal(largest, number_like(x, -std::numeric_limits<double>::infinity()));
+  Tensor e = exp(x - select(none, zero, largest));
+  Tensor sum = select(none, shift(zero, 1), reduce_sum(e, {last}, true));
+  return {cast(e / sum, c.type(0).dtype)};
 }
 
 // dx = y (dy - sum(dy y)).

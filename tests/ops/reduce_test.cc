@@ -121,12 +121,23 @@ double log_sum_exp(const Doubles& x) {
   for (double v : x) sum += std::exp(v);
   return std::log(sum);
 }
+OpCase logsumexp_of_minus_infinity() {
+  return {.name = "only -infinity",
+          .inputs = {{.shape = {2, 2}, .values = {-INFINITY, -INFINITY, 0, -INFINITY}}},
+          .attrs = {{"dims", Dims{1}}},
+          .expect =
+              [](const std::vector<Doubles>&) {
+                return std::vector<Doubles>{{-INFINITY, 0}};
+              },
+          .gradient = false};
+}
 const OpCases kMean = {.op = "reduce_mean",
                        .cases = {over_the_middle(7, false, mean), over_the_middle(1, true, mean)}};
 const OpCases kLogsumexp = {.op = "logsumexp",
                             .cases = {
                                 over_the_middle(7, false, log_sum_exp),
                                 over_the_middle(1, true, log_sum_exp),
+                                logsumexp_of_minus_infinity(),
                                 {.name = "rows",
                                  .inputs = {{.shape = {3, 2, 17}, .low = -9, .high = 9}},
                                  .attrs = {{"dims", Dims{-1, 1}}}},
