@@ -22,8 +22,8 @@ std::vector<Type> infer(const Call& c) {
   std::int64_t rotary = c.i("rotary_dim") ? c.i("rotary_dim") : x.dim(3);
   c.require(rotary % 2 == 0 && rotary > 0 && rotary <= x.dim(3),
             "rotary_dim must be even and at most the head width {}, got {}", x.dim(3), rotary);
-  c.require(c.i("frequency_dim") >= 0, "frequency_dim must not be negative, got {}",
-            c.i("frequency_dim"));
+  c.require(c.i("frequency_dim") >= 0 && c.i("frequency_dim") % 2 == 0,
+            "frequency_dim must be even and positive, or 0, got {}", c.i("frequency_dim"));
   c.require_floating(in::kFrequencies);
   c.require_shape(in::kFrequencies, {rotary / 2});
   c.require(!c.has(in::kFrequencies) || (c.s("scaling") == "none" && c.type(1).ndim() == 2),

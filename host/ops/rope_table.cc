@@ -37,6 +37,8 @@ std::vector<Type> infer(const Call& c) {
             "positions must be [B, T] or [3, B, T], got {}", to_string(p));
   std::int64_t rotary = c.i("rotary_dim");
   c.require(rotary > 0 && rotary % 2 == 0, "rotary_dim must be even and positive, got {}", rotary);
+  c.require(c.i("frequency_dim") >= 0 && c.i("frequency_dim") % 2 == 0,
+            "frequency_dim must be even and positive, or 0, got {}", c.i("frequency_dim"));
   c.require(c.f("theta") > 0, "theta must be positive, got {}", c.f("theta"));
   const std::string& scaling = c.s("scaling");
   constexpr std::string_view kScalings[] = {"none", "linear",  "llama3",

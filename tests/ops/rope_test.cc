@@ -1,6 +1,8 @@
 // Cases of rope, rope_table and rotate.
 #include <cmath>
 
+#include "ops/op.h"
+#include "support/expect_error.h"
 #include "support/op_cases.h"
 
 namespace lamina::testing {
@@ -219,6 +221,21 @@ const OpCases kRope = {
 LAMINA_TEST_OP(RopeTable, kTable)
 LAMINA_TEST_OP(Rotate, kRotate)
 LAMINA_TEST_OP(Rope, kRope)
+
+TEST(RopeTable, RefusesOddAndNegativeFrequencyDims) {
+  for (const std::int64_t dim : {5, -1, -2}) {
+    Graph g;
+    Tensor x = g.add_input("x", {DType::f32, {1, 3, 1, 4}, {}});
+    Tensor positions = g.add_input("positions", {DType::i32, {1, 3}, {}});
+    const std::string says =
+        fmt::format("frequency_dim must be even and positive, or 0, got {}", dim);
+    EXPECT_ERROR_SAYS(ops::call("rope_table", {positions},
+                                {{"rotary_dim", std::int64_t{4}}, {"frequency_dim", dim}}),
+                      ExitCode::usage, says);
+    EXPECT_ERROR_SAYS(ops::call("rope", {x, positions}, {{"frequency_dim", dim}}), ExitCode::usage,
+                      says);
+  }
+}
 
 }  // namespace
 }  // namespace lamina::testing
