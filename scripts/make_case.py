@@ -35,7 +35,7 @@ INPUTS = ("input_ids", "labels", "position_ids", "segment_ids", "prompt_ids")  #
 # Names of the children of a layer whose outputs are recorded, for each kind of output.
 CHILDREN = {
     "attn": ("self_attn", "attn", "attention", "linear_attn", "temporal_block", "mixer", "mamba", "conv", "short_conv"),
-    "mlp": ("mlp", "feed_forward", "ffn", "moe", "block_sparse_moe", "experts"),
+    "mlp": ("mlp", "mlp_block", "feed_forward", "ffn", "moe", "block_sparse_moe", "experts"),
 }
 DEFAULT_TOLERANCE = {
     "logits_max_abs": 1e-4,

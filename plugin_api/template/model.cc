@@ -35,14 +35,15 @@ Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   q_BTNH = rope(q_BTNH, step.positions_BT, c.rope_options());
   k_BTKH = rope(k_BTKH, step.positions_BT, c.rope_options());
   Tensor o_BTNH = step.attend(q_BTNH, k_BTKH, v_BTKH);
-  return linear(s / "wo", merge_heads(o_BTNH), c.hidden_size, {.in = axis::heads, .bias = bias});
+  return linear(s / "wo", merge_heads(o_BTNH), c.hidden_size,
+                {.in = axis::heads, .bias = bias, .tag = tags::out_proj});
 }
 
 Tensor feed_forward(Scope s, const Config& c, Tensor x_BTD) {
   Tensor h_BTF =
       linear(s / "up", x_BTD, c.intermediate_size, {.out = axis::mlp, .bias = c.mlp_bias});
   return linear(s / "down", activate(h_BTF, c.hidden_act), c.hidden_size,
-                {.in = axis::mlp, .bias = c.mlp_bias});
+                {.in = axis::mlp, .bias = c.mlp_bias, .tag = tags::mlpwo});
 }
 
 Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {

@@ -46,12 +46,13 @@ Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   };
   Tensor q_BTNH = heads("query"), k_BTNH = heads("key"), v_BTNH = heads("value");
   return linear(s / "dense", merge_heads(step.attend(q_BTNH, k_BTNH, v_BTNH)), c.inner_size,
-                {.in = axis::heads, .bias = true});
+                {.in = axis::heads, .bias = true, .tag = tags::out_proj});
 }
 
 Tensor feed_forward(Scope s, const Config& c, Tensor x_BTD) {
   Tensor h_BTF = linear(s / "ffn", x_BTD, c.intermediate_size, {.out = axis::mlp, .bias = true});
-  return linear(s / "ffn_output", gelu_tanh(h_BTF), c.inner_size, {.in = axis::mlp, .bias = true});
+  return linear(s / "ffn_output", gelu_tanh(h_BTF), c.inner_size,
+                {.in = axis::mlp, .bias = true, .tag = tags::mlpwo});
 }
 
 Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step& step) {

@@ -82,7 +82,8 @@ Tensor recurrence(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   x_BTR = short_conv(s / "conv_1d", x_BTR, step,
                      {.taps = c.conv1d_width, .bias = true, .init = init::normal(0.05)});
   Tensor h_BTR = cast_like(rg_lru(s / "rg_lru", c, x_BTR, step), y_BTR);
-  return linear(s / "linear_out", h_BTR * y_BTR, c.hidden_size, {.in = axis::heads, .bias = true});
+  return linear(s / "linear_out", h_BTR * y_BTR, c.hidden_size,
+                {.in = axis::heads, .bias = true, .tag = tags::out_proj});
 }
 
 Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
@@ -97,7 +98,7 @@ Tensor feed_forward(Scope s, const Config& c, Tensor x_BTD) {
   Tensor gate_BTF = linear(s / "gate_proj", x_BTD, c.intermediate_size / 2, options);
   Tensor up_BTF = linear(s / "up_proj", x_BTD, c.intermediate_size / 2, options);
   return linear(s / "down_proj", activate(gate_BTF, c.hidden_act) * up_BTF, c.hidden_size,
-                {.in = axis::mlp, .bias = true});
+                {.in = axis::mlp, .bias = true, .tag = tags::mlpwo});
 }
 
 using Mixer = Tensor (*)(Scope, const Config&, Tensor, const Step&);

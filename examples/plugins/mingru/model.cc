@@ -123,10 +123,12 @@ Tensor block(Scope s, const Config& c, Tensor x_BTD, const Step&) {
   Tensor k_BTC = linear(s / "mixer" / "k_proj", h_BTD, c.state_size, {.out = axis::heads});
   Tensor v_BTC = linear(s / "mixer" / "v_proj", h_BTD, c.state_size, {.out = axis::heads});
   Tensor h_BTC = kMix(s / "mixer", {k_BTC, v_BTC});
-  x_BTD += linear(s / "mixer" / "out_proj", h_BTC, c.hidden_size, {.in = axis::heads});
+  x_BTD += linear(s / "mixer" / "out_proj", h_BTC, c.hidden_size,
+                  {.in = axis::heads, .tag = tags::out_proj});
   h_BTD = rms_norm(s / "ffn_norm", x_BTD, 1e-6);
   Tensor f_BTF = silu(linear(s / "up_proj", h_BTD, c.intermediate_size, {.out = axis::mlp}));
-  return x_BTD + linear(s / "down_proj", f_BTF, c.hidden_size, {.in = axis::mlp});
+  return x_BTD +
+         linear(s / "down_proj", f_BTF, c.hidden_size, {.in = axis::mlp, .tag = tags::mlpwo});
 }
 
 constexpr Model<Config> kModel = {

@@ -108,13 +108,15 @@ Tensor time_mix(Scope s, const Config& c, Tensor x_BTD, const Step& step, Tensor
       {.axes = {axis::heads, axis::none}, .role = Role::scalar, .init = init::constant(-0.04)}));
   Tensor bonus_BTN1 = reduce_sum(heads(r_BTD * k_BTD) * r_k, {.dims = {3}, .keep = true});
   y_BTD += merge_heads(bonus_BTN1 * heads(v_BTD));
-  return linear(s / "o_proj", cast_like(y_BTD * gate_BTD, x_BTD), d, {.in = axis::heads});
+  return linear(s / "o_proj", cast_like(y_BTD * gate_BTD, x_BTD), d,
+                {.in = axis::heads, .tag = tags::out_proj});
 }
 
 Tensor channel_mix(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   Tensor mixed_BTD = shifted(s, "x_k", x_BTD, step.in(s).previous(x_BTD) - x_BTD);
   Tensor h_BTF = linear(s / "key", mixed_BTD, c.intermediate_size, {.out = axis::mlp});
-  return linear(s / "value", activate(h_BTF, "relu2"), c.hidden_size, {.in = axis::mlp});
+  return linear(s / "value", activate(h_BTF, "relu2"), c.hidden_size,
+                {.in = axis::mlp, .tag = tags::mlpwo});
 }
 
 // Carries: x, and the first layer's values, which later layers mix with their own.
