@@ -4,6 +4,7 @@
 // * frequency, with cosines and sines multiplied by attention_factor.
 #include "ops/op.h"
 #include "ops/registry.h"
+#include "ops/rope_frequencies.h"
 
 namespace lamina::ops {
 namespace {
@@ -22,8 +23,7 @@ std::vector<Type> infer(const Call& c) {
   std::int64_t rotary = c.i("rotary_dim") ? c.i("rotary_dim") : x.dim(3);
   c.require(rotary % 2 == 0 && rotary > 0 && rotary <= x.dim(3),
             "rotary_dim must be even and at most the head width {}, got {}", x.dim(3), rotary);
-  c.require(c.i("frequency_dim") >= 0 && c.i("frequency_dim") % 2 == 0,
-            "frequency_dim must be even and positive, or 0, got {}", c.i("frequency_dim"));
+  if (!c.has(in::kFrequencies)) require_rope_attrs(c, c.type(1), rotary);
   c.require_floating(in::kFrequencies);
   c.require_shape(in::kFrequencies, {rotary / 2});
   c.require(!c.has(in::kFrequencies) || (c.s("scaling") == "none" && c.type(1).ndim() == 2),

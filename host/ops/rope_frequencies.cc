@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "core/error.h"
+#include "ops/op.h"
 
 namespace lamina::ops {
 namespace {
@@ -176,7 +178,61 @@ std::optional<double> optional_attr(double value) {
   return value == 0 ? std::nullopt : std::optional(value);
 }
 
+bool depends_on_length(const Call& c) {
+  return c.s("scaling") == "dynamic" || c.s("scaling") == "longrope";
+}
+
+void require_divisors(const Call& c, std::int64_t frequencies) {
+  for (const char* name : {"short_factor", "long_factor"}) {
+    const std::vector<double>& divisors = c.f_list(name);
+    const auto count = static_cast<std::int64_t>(divisors.size());
+    if (c.s("scaling") == "longrope")
+      c.require(count == frequencies, "{} must have {} numbers, one per frequency, got {}", name,
+                frequencies, count);
+    else
+      c.require(count == 0, "{} is for scaling longrope, got {} numbers", name, count);
+    c.require(std::ranges::all_of(divisors, [](double d) { return std::isfinite(d) && d > 0; }),
+              "{} must be positive numbers, got [{}]", name, fmt::join(divisors, ", "));
+  }
+}
+
 }  // namespace
+
+void require_rope_attrs(const Call& c, const Type& p, std::int64_t rotary) {
+  const auto require_positive_attr = [&](const char* attr) {
+    c.require(std::isfinite(c.f(attr)) && c.f(attr) > 0, "{} must be a positive number, got {}",
+              attr, c.f(attr));
+  };
+  c.require(c.i("frequency_dim") >= 0 && c.i("frequency_dim") % 2 == 0,
+            "frequency_dim must be even and positive, or 0, got {}", c.i("frequency_dim"));
+  require_positive_attr("theta");
+  require_positive_attr("factor");
+  const std::string& scaling = c.s("scaling");
+  constexpr std::string_view kScalings[] = {"none", "linear",  "llama3",
+                                            "yarn", "dynamic", "longrope"};
+  c.require(std::ranges::find(kScalings, scaling) != std::end(kScalings),
+            "scaling must be one of {}, got '{}'", fmt::join(kScalings, ", "), scaling);
+  if (scaling == "llama3")
+    for (const char* attr : {"low_freq_factor", "high_freq_factor"}) require_positive_attr(attr);
+  if (scaling == "yarn")
+    for (const char* attr : {"beta_fast", "beta_slow"}) require_positive_attr(attr);
+  c.require((scaling != "yarn" && scaling != "llama3" && scaling != "longrope") ||
+                c.i("original_max_positions") > 0,
+            "scaling {} requires original_max_positions", scaling);
+  require_divisors(c, (c.i("frequency_dim") ? c.i("frequency_dim") : rotary) / 2);
+  c.require(scaling != "dynamic" || c.i("max_positions") > 0,
+            "scaling dynamic requires max_positions");
+  const std::vector<std::int64_t>& section = c.list("mrope_section");
+  c.require(p.ndim() == 2 || (!section.empty() && !depends_on_length(c)),
+            "positions with three rows require mrope_section and cannot be combined with scaling "
+            "{}",
+            scaling == "longrope" ? "longrope" : "dynamic");
+  c.require(section.empty() ||
+                (section.size() == 3 && std::ranges::min(section) >= 0 &&
+                 std::accumulate(section.begin(), section.end(), std::int64_t{0}) == rotary / 2),
+            "mrope_section must be three numbers with the sum {}, half of rotary_dim, got [{}]",
+            rotary / 2, fmt::join(section, ", "));
+}
 
 RopeFrequencies rope_frequencies(const RopeSpec& s, std::int64_t num_tokens) {
   check(s);

@@ -47,6 +47,8 @@ struct RopeFrequencies {
 // longrope depend on it. UserError (usage), with the key, for values without frequencies.
 RopeFrequencies rope_frequencies(const RopeSpec& spec, std::int64_t num_tokens);
 
+// Checks the attributes of a rope or rope_table node for `rotary_dim` channels at these positions.
+void require_rope_attrs(const Call& rope, const Type& positions, std::int64_t rotary_dim);
 // Returns the scaling of a rope_table node.
 RopeSpec rope_spec(const Call& rope_table);
 // The same for `num_channels` channels: those without a frequency do not rotate.

@@ -128,6 +128,37 @@ TEST(BlockDeclaration, RefusesAWindowOfAStateThatHasNoSlots) {
       "state 'matrix' has window 4, chunk 0 and stride 1, but a state of kind recurrent has");
 }
 
+sdk::RopeOptions rotation;  // of the next block
+
+// The attributes of the table of angles are checked with the block, not when a program is compiled.
+TEST(BlockDeclaration, RefusesRotaryPositionsWithoutFrequencies) {
+  const std::pair<sdk::RopeOptions, const char*> kWrong[] = {
+      {{.theta = 0}, "rope: theta must be a positive number, got 0"},
+      {{.factor = -1}, "rope: factor must be a positive number, got -1"},
+      {{.scaling = "ntk"},
+       "rope: scaling must be one of none, linear, llama3, yarn, dynamic, longrope, got 'ntk'"},
+      {{.scaling = "yarn"}, "rope: scaling yarn requires original_max_positions"},
+      {{.scaling = "yarn", .original_max_positions = 8, .beta_fast = 0},
+       "rope: beta_fast must be a positive number, got 0"},
+      {{.scaling = "llama3", .low_freq_factor = 0, .original_max_positions = 8},
+       "rope: low_freq_factor must be a positive number, got 0"},
+      {{.scaling = "dynamic"}, "rope: scaling dynamic requires max_positions"},
+      {{.short_factor = {1, 2}}, "rope: short_factor is for scaling longrope, got 2 numbers"},
+      {{.mrope_section = {1, 2, 3}},
+       "rope: mrope_section must be three numbers with the sum 2, half of rotary_dim, got "
+       "[1, 2, 3]"},
+  };
+  for (const auto& [options, says] : kWrong) {
+    SCOPED_TRACE(says);
+    rotation = options;
+    EXPECT_ERROR_SAYS(
+        open_family_with(LAMINA_BLOCK({
+          return sdk::merge_heads(sdk::rope(sdk::split_heads(x, 1), step.positions_BT, rotation));
+        })),
+        ExitCode::plugin, says);
+  }
+}
+
 TEST(FinalNorm, IsRefusedWithTheFamilyWhereItsOpRefusesIt) {
   const auto identity = [](sdk::Scope, const OneBlockConfig&, sdk::Tensor x, const sdk::Step&) {
     return x;
