@@ -17,6 +17,7 @@ Needs torch and transformers 5. Example, in an empty virtual environment:
 """
 
 import argparse
+import inspect
 import json
 import os
 import shutil
@@ -34,7 +35,8 @@ IGNORED = -100  # a label that is not counted
 INPUTS = ("input_ids", "labels", "position_ids", "segment_ids", "prompt_ids")  # ends of names
 # Names of the children of a layer whose outputs are recorded, for each kind of output.
 CHILDREN = {
-    "attn": ("self_attn", "attn", "attention", "linear_attn", "temporal_block", "mixer", "mamba", "conv", "short_conv"),
+    "attn": ("self_attn", "attn", "attention", "self_attention", "linear_attn", "temporal_block", "mixer", "mamba", "conv",
+             "short_conv"),
     "mlp": ("mlp", "mlp_block", "feed_forward", "ffn", "moe", "block_sparse_moe", "experts"),
 }
 DEFAULT_TOLERANCE = {
@@ -163,6 +165,12 @@ def first_tensor(value):
     return value[0] if isinstance(value, (tuple, list)) else value
 
 
+def added_by(module, inputs, named):
+    """Returns the residual that a module gets and adds to its output, as in BLOOM and MPT, or 0."""
+    signature = inspect.signature(module.forward)
+    return signature.bind(*inputs, **named).arguments["residual"] if "residual" in signature.parameters else 0
+
+
 def layers_of(model):
     """Returns the list of decoder layers: the ModuleList of num_hidden_layers modules with the shortest name."""
     count = model.config.get_text_config(decoder=True).num_hidden_layers
@@ -190,11 +198,13 @@ class Recorder:
         self.values["hidden.embed"] = value.detach().float().clone()
 
     def watch(self, module, name):
-        def record(_, __, output):
+        def record(_, inputs, named, output):
             value = first_tensor(output)
             if torch.is_tensor(value) and value.ndim >= 3:
+                if not name.startswith("hidden."):
+                    value = value - added_by(module, inputs, named)
                 self.values[name] = value.detach().float().clone()
-        self.hooks.append(module.register_forward_hook(record))
+        self.hooks.append(module.register_forward_hook(record, with_kwargs=True))
 
     def __enter__(self):
         return self
