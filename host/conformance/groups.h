@@ -66,6 +66,7 @@ void check_layer_losses(const FamilySubject& family);
 void check_bfloat16(const FamilySubject& family);
 void check_determinism(const FamilySubject& family);
 void check_goldens(const FamilySubject& family);
+void check_lookups(const FamilySubject& family);
 void check_export(const FamilySubject& family);
 
 // kernels.cc

@@ -5,6 +5,7 @@
 #include "conformance/groups.h"
 #include "conformance/layer_losses.h"
 #include "conformance/learning.h"
+#include "conformance/lookups.h"
 #include "conformance/one_pass.h"
 #include "conformance/positions.h"
 #include "conformance/slopes.h"
@@ -139,6 +140,10 @@ void check_goldens(const FamilySubject& subject) {
              row.quantity, row.error, row.tolerance);
     fail("{}: quantities were not computed; `lamina verify` lists them", golden.string());
   }
+}
+
+void check_lookups(const FamilySubject& subject) {
+  on_cases(subject, {check_lookups_are_in_the_table});
 }
 
 void check_export(const FamilySubject& subject) {

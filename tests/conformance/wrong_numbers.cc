@@ -135,6 +135,14 @@ std::vector<WrongFamily> of_calls() {
        with_block(LAMINA_WRONG_BLOCK(
            { return right_block(s, c, x + sin(scale(places(step, x), 0.01)), step); })),
        Level::full},
+      {"a table lacks rows for the last positions", {"NUM-4"}, with_block(LAMINA_WRONG_BLOCK({
+         Tensor table = s.param("places", {c.max_position_embeddings, c.hidden_size},
+                                {.axes = {axis::none, axis::embed},
+                                 .role = Role::embedding,
+                                 .init = init::normal(0.5)});
+         Tensor two = cast(constant(s, {.shape = {}, .value = 2}), "i32");
+         return right_block(s, c, x + embedding(table, step.positions_BT + two), step);
+       }))},
       {"the square of a position overflows",
        {"NUM-1"},
        with_block(LAMINA_WRONG_BLOCK({
