@@ -162,8 +162,17 @@ class ComparedKernel final : public Kernel {
     if (a != b) runs_.wrong("{}", what);
   }
 
+  // The number of input elements per element of a result.
+  double num_summed(const Type& result) const {
+    std::int64_t most = 0;
+    for (const Type& type : operand_types_) most = std::max(most, type.num_elements());
+    return static_cast<double>(most) /
+           static_cast<double>(std::max<std::int64_t>(result.num_elements(), 1));
+  }
+
   // Compares with the lowering up to rounding: one of the type, and eight times the effect of
-  // rounding the inputs.
+  // rounding the inputs. Sums of very many elements, one after the other, round more than the
+  // lowering's: by the root of their number.
   void compare(const std::vector<TensorBytes>& operands, const std::vector<TensorBytes>& results,
                const std::string& with = {}) {
     std::vector<TensorBytes> disturbed = operands;
@@ -179,8 +188,9 @@ class ComparedKernel final : public Kernel {
       if (!with.empty()) keep_finite(got[i], want[i], near[i]);
       if (is_infinite(operands)) keep_finite(want[i], got[i], near[i]);
       const double rounding = is_coarse ? 1.0 / 64 : 1e-5;
-      const double allowed =
-          std::max(rounding * largest_magnitude(want[i]), 8 * difference(near[i], want[i]));
+      const double longer = std::max(1.0, std::sqrt(num_summed(result_types_[i]) / 256));
+      const double allowed = std::max(rounding * largest_magnitude(want[i]),
+                                      8 * longer * difference(near[i], want[i]));
       const double found = difference(got[i], want[i]);
       if (!(found <= allowed))
         runs_.wrong("differs from the lowering by {:.2g} in result {}, {}{}; {:.2g} is rounding",

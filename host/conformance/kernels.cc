@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "conformance/capture.h"
@@ -17,6 +19,7 @@
 #include "conformance/subject.h"
 #include "conformance/variants.h"
 #include "decode/session.h"
+#include "lamina/names.h"
 #include "ops/custom.h"
 #include "registry/custom_ops.h"
 #include "train/loop/train_step.h"
@@ -26,8 +29,14 @@ namespace {
 
 // Two of them are 514 rows: two blocks and a rest for a kernel with blocks of 256.
 constexpr std::int64_t kLongRow = 257;
+// A row beyond blocks of 1024 tokens.
+constexpr std::int64_t kVeryLongRow = 1031;
 // More rows of tokens than a 16-bit counter has, in no whole blocks.
 constexpr std::int64_t kManyRows = 32768 + 77;
+// Widths beyond blocks of 1024 elements and beyond a 16-bit counter, prime.
+constexpr std::int64_t kWide[] = {1031, 32771};
+// A wider model takes too long.
+constexpr std::int64_t kMostParameters = 1 << 24;
 
 // A forward and a backward pass.
 void train(const ModelCase& c, const decoder::Model& model, const program::Rows& rows, DType dtype,
@@ -58,6 +67,11 @@ void train(const ModelCase& c, const decoder::Model& model, DType dtype, const B
     if (has_positions(model, kLate)) all.push_back(documents(kLate, 40, kLate + 50));
   }
   for (const program::Rows& rows : all) train(c, model, rows, dtype, backend);
+}
+
+void train_very_long_row(const ModelCase& c, const decoder::Model& model, const Backend& backend) {
+  if (has_positions(model, kVeryLongRow))
+    train(c, model, random_rows(model, 1, kVeryLongRow), DType::f32, backend);
 }
 
 // Very many rows, in a model that is small enough.
@@ -185,6 +199,62 @@ std::vector<SmallModel> other_uses(const FamilySubject& subject, const SmallMode
   return out;
 }
 
+// Returns the model with another value of the key; nothing if it is refused, or too large.
+std::optional<SmallModel> with_size(const FamilySubject& subject, const SmallModel& small,
+                                    const std::string& key, std::int64_t size) {
+  SmallModel out{fmt::format("{}, {} = {}", small.name, key, size),
+                 with_value(small.source, key, config::Value(size))};
+  const std::optional<decoder::Model> model = open_if_accepted(subject, out);
+  if (!model || model->parameters().num_elements() > kMostParameters) return {};
+  return out;
+}
+
+// The width of the first input of each custom op, where it is widest.
+std::map<std::string, std::int64_t> widest_uses(const FamilySubject& subject,
+                                                const SmallModel& small) {
+  std::map<std::string, std::int64_t> out;
+  for (const auto& [op, widths] : custom_uses(subject.open(small)).widths)
+    out[op] = *widths.rbegin();
+  return out;
+}
+
+// Models in which a large value of one key makes custom ops as wide as kWide: each op once, for
+// each of these widths.
+std::vector<SmallModel> wide_uses(const FamilySubject& subject, const SmallModel& small) {
+  const auto widths = widest_uses(subject, small);
+  auto reached = widths;
+  std::vector<SmallModel> out;
+  const registry::ModelConfig config = subject.configure(small);
+  for (const registry::ModelKey& key : subject.family().keys()) {
+    const std::string& name = key.key.name;
+    if (key.ignored || key.host || key.json_only || name == LAMINA_CONFIG_NUM_LAYERS) continue;
+    const config::Entry* entry = config.values().find(name);
+    const auto* now = entry ? entry->value.get_if<std::int64_t>() : nullptr;
+    if (!now || *now < 1) continue;
+    const std::optional<SmallModel> doubled = with_size(subject, small, name, 2 * *now);
+    if (!doubled) continue;
+    for (const auto& [op, more] : widest_uses(subject, *doubled)) {
+      const auto width = widths.find(op);
+      if (width == widths.end() || more <= width->second) continue;
+      const double per_unit = static_cast<double>(more - width->second) / static_cast<double>(*now);
+      for (const std::int64_t wanted : kWide) {
+        const auto least = *now + static_cast<std::int64_t>(std::ceil(
+                                      static_cast<double>(wanted - width->second) / per_unit));
+        // Some sizes must be a multiple of another one.
+        for (const std::int64_t size : {least, (least + *now - 1) / *now * *now}) {
+          if (reached[op] >= wanted) break;
+          const std::optional<SmallModel> wide = with_size(subject, small, name, size);
+          if (!wide) continue;
+          for (const auto& [of, found] : widest_uses(subject, *wide))
+            reached[of] = std::max(reached[of], found);
+          out.push_back(*wide);
+        }
+      }
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 void check_kernels(const FamilySubject& subject) {
@@ -229,12 +299,16 @@ void check_kernels(const FamilySubject& subject) {
     if (custom_uses(model).calls.empty()) continue;
     // Training on many rows takes too long on the emulated GPU.
     if (!on_gpu) in(DType::f32, c.name, [&](DType) { train_many_rows(c, model, backend); });
-    for (const SmallModel& other : other_uses(subject, subject.models()[number])) {
+    in(DType::f32, c.name, [&](DType) { train_very_long_row(c, model, backend); });
+    const auto train_other = [&](const SmallModel& other, std::int64_t batch, std::int64_t tokens) {
       const ModelCase changed = subject.model_case(other);
       const decoder::Model opened = changed.open(true);
       in(DType::f32, other.name,
-         [&](DType d) { train(changed, opened, random_rows(opened, 3, 7), d, backend); });
-    }
+         [&](DType d) { train(changed, opened, random_rows(opened, batch, tokens), d, backend); });
+    };
+    const SmallModel& small = subject.models()[number];
+    for (const SmallModel& other : other_uses(subject, small)) train_other(other, 3, 7);
+    for (const SmallModel& wide : wide_uses(subject, small)) train_other(wide, 3, 3);
   }
   if (const std::string text = output.text(); !text.empty())
     fail("a kernel writes \"{}\" to standard output; use the host's log (C-4)", text);

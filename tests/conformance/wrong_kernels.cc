@@ -113,6 +113,15 @@ void forward_of_whole_vectors(const KernelCall& call) {
   });
 }
 
+// Has room for `most` numbers of a row and leaves out the rest.
+template <std::size_t most>
+void forward_of_narrow_rows(const KernelCall& call) {
+  each_row(call, [&](std::int64_t row, std::vector<float>& v) {
+    for (std::size_t i = 0; i < std::min(v.size(), most); ++i) v[i] = v[i] / (1 + std::abs(v[i]));
+    call.out(0).store(row, v.data());
+  });
+}
+
 constexpr CustomOp op_with(void (*run)(const KernelCall&), void (*run_back)(const KernelCall&)) {
   return {.name = "subject.squash",
           .doc = "x / (1 + |x|)",
@@ -214,8 +223,9 @@ std::vector<Tensor> lower_decay(const OpUse& use) {
   return {cast_like(use.step().linear_scan(x - x + 0.5, x), use.in(0))};
 }
 struct DecayFaults {
-  bool skips_padding = false;     // leaves the results of padding unwritten
-  std::int64_t rows_kept = 1000;  // rows of the batch whose state is written
+  bool skips_padding = false;             // leaves the results of padding unwritten
+  std::int64_t rows_kept = 1000;          // rows of the batch whose state is written
+  std::int64_t tokens_per_run = 1 << 20;  // tokens after which the state begins again
 };
 void decay(const KernelCall& call, const DecayFaults& faults) {
   const sdk::Buffer x = call.in(0), y = call.out(0);
@@ -230,7 +240,8 @@ void decay(const KernelCall& call, const DecayFaults& faults) {
         if (!faults.skips_padding) y.store(row, v.data());
         continue;
       }
-      if (call.begins(b, t)) std::fill(h.begin(), h.end(), 0.0f);
+      if (call.begins(b, t) || (t > 0 && t % faults.tokens_per_run == 0))
+        std::fill(h.begin(), h.end(), 0.0f);
       x.load(row, v.data());
       for (std::size_t i = 0; i < v.size(); ++i) h[i] = h[i] / 2 + v[i];
       y.store(row, h.data());
@@ -241,6 +252,7 @@ void decay(const KernelCall& call, const DecayFaults& faults) {
 void forward_decay(const KernelCall& call) { decay(call, {}); }
 void forward_decay_without_padding(const KernelCall& call) { decay(call, {.skips_padding = true}); }
 void forward_decay_of_four_rows(const KernelCall& call) { decay(call, {.rows_kept = 4}); }
+void forward_decay_of_short_rows(const KernelCall& call) { decay(call, {.tokens_per_run = 1000}); }
 
 constexpr CustomOp cap_with(void (*run)(const KernelCall&), void (*run_back)(const KernelCall&)) {
   return {.name = "subject.cap",
@@ -290,6 +302,8 @@ constexpr CustomOp kHidesNan = op_with(forward_that_hides_nan, backward);
 constexpr CustomOp kGivesUp = op_with(forward_that_gives_up, backward);
 constexpr CustomOp kShortCounter = op_with(forward_of_short_counter, backward);
 constexpr CustomOp kWholeVectors = op_with(forward_of_whole_vectors, backward);
+constexpr CustomOp kThousandColumns = op_with(forward_of_narrow_rows<1024>, backward);
+constexpr CustomOp kShortColumns = op_with(forward_of_narrow_rows<32768>, backward);
 constexpr CustomOp kCap = cap_with(forward_cap, backward_cap);
 constexpr CustomOp kNoCap = cap_with(forward_without_cap, backward_cap);
 constexpr CustomOp kNoCapBack = cap_with(forward_cap, backward_without_cap);
@@ -301,6 +315,7 @@ constexpr CustomOp kWholeBlocks = gain_with(backward_of_whole_blocks);
 constexpr CustomOp kDecay = decay_with(forward_decay);
 constexpr CustomOp kNoPadding = decay_with(forward_decay_without_padding);
 constexpr CustomOp kFourRows = decay_with(forward_decay_of_four_rows);
+constexpr CustomOp kShortRows = decay_with(forward_decay_of_short_rows);
 
 // The right block, with its result passed through an op that has an attribute from a key.
 template <const CustomOp& op>
@@ -375,10 +390,16 @@ std::vector<WrongFamily> wrong_kernels() {
                         {"GRD-3"}),
       wrong<kNoPadding>("a kernel does not write the results of padding", {"GRD-3"}, {"GRD-3"}),
       wrong<kFourRows>("a kernel keeps the state of four rows of a batch", {"GRD-3"}, {"GRD-3"}),
+      wrong<kShortRows>("a kernel loses its state after 1000 tokens", {"GRD-3"}, {"GRD-3"}),
+      wrong<kThousandColumns>("a kernel leaves out columns from the 1024th on", {"GRD-3"},
+                              {"GRD-3"}),
   };
   out.push_back(
       wrong<kWholeVectors>("a kernel leaves out the rest of a width", {"GRD-3"}, {"GRD-3"}));
   out.back().model.blocks = squashed_between<kWholeVectors>;
+  out.push_back(wrong<kShortColumns>("a kernel leaves out columns from the 32768th on", {"GRD-3"},
+                                     {"GRD-3"}));
+  out.back().model.blocks = squashed_between<kShortColumns>;
   out.push_back(wrong<kAtOne>("a kernel ignores an attribute", {"GRD-3"}, {"GRD-3"}));
   out.back().model.blocks = squashed_at<kAtOne>;
   out.back().model.keys = keys_with_at;
