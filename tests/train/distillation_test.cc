@@ -201,6 +201,31 @@ TEST(DistillationRun, ATeacherThatIsTheModelTeachesNothing) {
   }
 }
 
+// Logits / temperature of the prompt differ by more than 88.7, the logarithm of the largest f32.
+TEST(DistillationRun, ALowTemperatureKeepsTheGradientsOfPromptsFinite) {
+  for (const char* top_k : {"0", "4"}) {
+    const TempDir folder;
+    add_golden_model(folder, "llama3_gqa");
+    std::string records;
+    for (int i = 0; i < 8; ++i)
+      records += R"({"prompt": "the light was upon a deep", "completion": "river rose"})"
+                 "\n";
+    folder.write("records.jsonl", records);
+    RunOfFile run(folder.write("run.toml",
+                               "[data]\ntrain = [\"records.jsonl\"]\nform = \"chat\"\n"
+                               "sequence_length = 16\n"
+                               "[train]\nfrom = \"model\"\nsteps = 1\nbatch_size = 2\n"
+                               "dtype = \"float32\"\n"
+                               "[distillation]\nteacher = \"model\"\nalpha = 1.0\n"
+                               "temperature = 0.02\ndtype = \"float32\"\n"
+                               "[run]\nout = \"out\"\n"),
+                  {std::string("distillation.top_k=") + top_k});
+    const train::StepResult step = run.steps().front();
+    EXPECT_NEAR(kl_of(step), 0, 1e-4);  // the teacher is the model
+    EXPECT_LT(step.gradient_norm, 1e-3);
+  }
+}
+
 TEST(DistillationRun, WithoutAShareItChangesNoBit) {
   for (const char* more : {"", "top_k = 6\n", "top_k = 6\ntemperature = 3.0\n"}) {
     const TempDir folder;

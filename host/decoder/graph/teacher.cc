@@ -37,10 +37,14 @@ Tensor distances(Tensor a, Tensor b, HiddenDistance kind) {
   return ops::shift(-(sums(a * b) / (length(a) * length(b))), 1);
 }
 
+// True for labels that count.
+Tensor counted(Tensor labels) {
+  return ops::less(ops::constant(*labels.graph, labels.type(), -1), labels);
+}
+
 // Returns the sum of the rows of x[M] whose label counts.
 Tensor sum_of_counted(Tensor x, Tensor labels) {
-  Tensor none = ops::constant(*x.graph, labels.type(), -1);
-  return ops::reduce_sum(x * ops::cast(ops::less(none, labels), x.dtype()), {0});
+  return ops::reduce_sum(x * ops::cast(counted(labels), x.dtype()), {0});
 }
 
 // Returns the output of a layer: [M, W].
@@ -78,7 +82,10 @@ Tensor top_log_probabilities(GraphBuilder& to, Tensor x, Tensor labels, Tensor i
   if (head.soft_cap != 0) logits = ops::soft_cap(logits, {.cap = head.soft_cap});
   logits = ops::scale(logits, by);
   Tensor lse = ops::reshape(sums.token_loss, {m, 1}) + ops::slice(logits, 1, k, 1);
-  return ops::slice(logits, 1, 0, k) - lse;
+  Tensor log_q = ops::slice(logits, 1, 0, k) - lse;
+  // Rows without a label have no loss, so their lse is wrong. They are not summed, but an overflow
+  // of exp(log_q) would make their gradients NaN.
+  return ops::select(counted(ops::reshape(labels, {m, 1})), log_q, ops::zeros_like(log_q));
 }
 
 }  // namespace
