@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ranges>
+#include <utility>
 
 #include "core/error.h"
 #include "runtime/host_access.h"
@@ -35,7 +37,8 @@ Session::Session(const decoder::Model& model, std::span<const ConstTensorRef> pa
   options_.call_tokens = std::min(options_.call_tokens, options_.capacity);
   decoder::ModelGraph step = model.decode_graph(shape_of(options_, 1), state_size(options_));
   check_state_storage(step.graph, backend);
-  state_ = allocate_states(step.states, backend);
+  states_ = std::move(step.states);
+  state_ = allocate_states(states_, backend);
   std::size_t batch = static_cast<std::size_t>(options.batch);
   std::size_t call = batch * static_cast<std::size_t>(options_.call_tokens);
   logits_.resize(batch * static_cast<std::size_t>(model.vocab_size()));
@@ -248,8 +251,7 @@ bool Session::can_cut(std::int64_t kept) const {
   using registry::StateKind;
   if (shifts_[0] != 0) return false;
   if (rotation_differs(kept, length())) return false;
-  const auto states = model_.states(shape_of(options_, 1), state_size(options_));
-  return std::ranges::all_of(states, [&](const decoder::StateTensor& state) {
+  return std::ranges::all_of(states_, [&](const decoder::StateTensor& state) {
     const bool by_token = state.kind == StateKind::kv || state.kind == StateKind::latent ||
                           state.kind == StateKind::index_keys;
     return by_token && !state.ring && state.type.dim(1) == options_.capacity;
@@ -283,17 +285,16 @@ void Session::restore(std::span<const std::span<const std::int32_t>> tokens,
     history_[b].assign(tokens[b].begin(), tokens[b].end());
     lengths_[b] = std::ssize(tokens[b]);
   }
-  const auto states = model_.states(shape_of(options_, 1), state_size(options_));
-  for (std::size_t s = 0; s < states.size(); ++s) write(states[s], state_.tensors[s]);
+  for (std::size_t s = 0; s < states_.size(); ++s) write(states_[s], state_.tensors[s]);
 }
 
 void Session::reorder(std::span<const std::size_t> parents) {
   const auto batch = static_cast<std::size_t>(options_.batch);
   LAMINA_ASSERT(parents.size() == batch);
-  const auto states = model_.states(shape_of(options_, 1), state_size(options_));
+  if (std::ranges::equal(parents, std::views::iota(std::size_t{0}, batch))) return;
   std::vector<std::byte> before;
-  for (std::size_t s = 0; s < states.size(); ++s) {
-    const std::size_t row_bytes = static_cast<std::size_t>(states[s].bytes()) / batch;
+  for (std::size_t s = 0; s < states_.size(); ++s) {
+    const std::size_t row_bytes = static_cast<std::size_t>(states_[s].bytes()) / batch;
     change_tensor<std::byte>(backend_.context().queue(), state_.tensors[s],
                              [&](std::span<std::byte> rows) {
                                before.assign(rows.begin(), rows.end());

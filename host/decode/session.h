@@ -150,7 +150,8 @@ class Session {
   const Backend& backend_;
   // The most recently used program first.
   std::list<std::pair<Call, std::unique_ptr<program::BoundProgram>>> programs_;
-  StateTensors state_;
+  std::vector<decoder::StateTensor> states_;
+  StateTensors state_;  // one per element of states_
   std::unique_ptr<Buffer> arena_;
   std::vector<std::vector<std::int32_t>> history_;
   std::vector<std::int64_t> lengths_;  // tokens in the state, per row

@@ -90,6 +90,40 @@ TEST_P(Sequence, ResettingOneRowOfThreeEqualsDecodingEachAlone) {
   }
 }
 
+// The beams of a search.
+TEST_P(Sequence, ReorderedSequencesContinueAsTheirParents) {
+  const decoder::Model model = open_model(GetParam().path);
+  if (!model.is_autoregressive()) GTEST_SKIP() << "it is never decoded";
+  const weights::Weights weights = load_weights(GetParam(), model);
+  const Rows rows = random_rows(model, 2, test_tokens(model));
+  const std::int64_t half = rows.tokens / 2;
+  const auto part = [&](std::size_t row, std::int64_t begin, std::int64_t end) {
+    return std::span<const std::int32_t>(rows.ids).subspan(
+        row * static_cast<std::size_t>(rows.tokens) + static_cast<std::size_t>(begin),
+        static_cast<std::size_t>(end - begin));
+  };
+  const decode::SessionOptions alone = {.capacity = rows.tokens, .call_tokens = rows.tokens};
+  decode::SessionOptions two = alone;
+  two.batch = 2;
+  using Parts = std::vector<std::span<const std::int32_t>>;
+  const auto vocab = static_cast<std::size_t>(model.vocab_size());
+  using Parents = std::vector<std::size_t>;
+  for (const Parents& parents : {Parents{0, 1}, Parents{1, 0}, Parents{1, 1}}) {
+    decode::Session s(model, weights.pointers(), two, cpu::cpu_backend());
+    s.append(Parts{part(0, 0, half), part(1, 0, half)});
+    s.reorder(parents);
+    const std::span<const float> got =
+        s.append(Parts{part(parents[0], half, half + 1), part(parents[1], half, half + 1)});
+    for (std::size_t row = 0; row < 2; ++row) {
+      decode::Session fresh(model, weights.pointers(), alone, cpu::cpu_backend());
+      EXPECT_LE(relative_difference(got.subspan(row * vocab, vocab),
+                                    fresh.append(part(parents[row], 0, half + 1))),
+                1e-4)
+          << "row " << row << " continues " << parents[row];
+    }
+  }
+}
+
 TEST_P(Sequence, IsRefusedBeyondItsContextAndStaysUsable) {
   const decoder::Model model = open_model(GetParam().path);
   if (!model.is_autoregressive()) GTEST_SKIP() << "it is never decoded";
