@@ -13,11 +13,12 @@ using namespace lamina::sdk;
 
 LayerNormOptions norm_options(const Config& c) { return {.eps = c.layer_norm_eps, .bias = false}; }
 
-// LayerNorm of each head, with weights for every head.
+// LayerNorm of each head, with weights for every head, rounded once.
 Tensor head_norm(Scope s, const Config& c, Tensor x_BTNH, std::string_view heads) {
   Tensor weight_NH = s.param("weight", {x_BTNH.dim(2), x_BTNH.dim(3)},
                              {.axes = {heads, axis::norm}, .role = Role::norm, .init = init::ones});
-  return layer_norm(x_BTNH, {}, {}, norm_options(c)) * weight_NH;
+  Tensor wide_BTNH = layer_norm(widen(x_BTNH), {}, {}, norm_options(c));
+  return cast_like(wide_BTNH * widen(weight_NH), x_BTNH);
 }
 
 Tensor attention(Scope s, const Config& c, Tensor h_BTD, const Step& step, bool rotates) {

@@ -1,10 +1,13 @@
-// Rotary positions of layers of several kinds, as the graphs of models: spellings of a config.json
-// with the same meaning give the same graph.
+// The graphs of models: spellings of a config.json with the same meaning give the same rotary
+// positions of layers of several kinds, and values in bfloat16 are rounded where transformers
+// rounds them.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <memory>
+#include <sstream>
+#include <string>
 
 #include "decoder/model.h"
 #include "plugins/small_config.h"
@@ -78,6 +81,21 @@ TEST(RopeGraphs, TemperaturesOfLayersWithoutPositionsAreNotRounded) {
                                      {.tokens = 5, .dtype = DType::bf16}, {.scan_layers = false});
   EXPECT_NE(graph.find(" f32[1, 5, 1, 1]"), graph.npos) << graph;
   EXPECT_EQ(graph.find("bf16[1, 5, 1, 1]"), graph.npos) << graph;
+}
+
+// As in transformers: (weight.to(float32) * normalized).to(input_dtype), for queries and keys.
+// Nothing else in the layer multiplies values of heads.
+TEST(NormGraphs, GainsOfHeadsAreMultipliedBeforeRounding) {
+  const std::string graph =
+      graph_of("cohere", R"(, "use_qk_norm": true)", {.tokens = 5, .dtype = DType::bf16});
+  std::istringstream lines(graph);
+  int wide = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(" = mul(") == line.npos) continue;
+    EXPECT_EQ(line.find(" : bf16[1, 5, 4, 16]"), line.npos) << line;
+    if (line.find(" : f32[1, 5, 4, 16]") != line.npos) ++wide;
+  }
+  EXPECT_EQ(wide, 2) << graph;
 }
 
 }  // namespace
