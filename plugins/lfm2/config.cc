@@ -56,8 +56,8 @@ void layer_keys(Schema<Config>& key) {
       {.min = 1, .doc = "key/value heads K; default 8"});
   key("full_attn_idxs", &Config::full_attn_idxs,
       {.min = 0,
-       .doc = "layers with attention, from 0, if layer_types is not given; empty = none; default: "
-              "all"});
+       .doc = "layers with attention, from 0, if layer_types is not given; indices beyond the last "
+              "layer have no effect; empty = none; default: all"});
   key("layer_types", &Config::layer_types,
       {.choices = {kConvolution, kFullAttention},
        .flags = LAMINA_KEY_PER_LAYER,
@@ -104,7 +104,6 @@ void derive(const Config& c, const Derived& derived) {
 }
 
 void validate(const Config& c, const Problems& problem) {
-  if (c.full_attn_idxs) check_listed_layers(c, "full_attn_idxs", *c.full_attn_idxs, problem);
   if (c.block_ff_dim > 0 && c.block_ff_dim != c.intermediate_size)
     problem("block_ff_dim", "got ", c.block_ff_dim,
             " and intermediate_size = ", c.intermediate_size, "; remove one of them");
@@ -130,7 +129,7 @@ std::vector<std::string_view> types_of(const Config& c) {
   std::vector<std::string_view> types(static_cast<std::size_t>(c.num_hidden_layers), others);
   if (c.full_attn_idxs)
     for (std::int64_t layer : *c.full_attn_idxs)
-      types[static_cast<std::size_t>(layer)] = kFullAttention;
+      if (layer < c.num_hidden_layers) types[static_cast<std::size_t>(layer)] = kFullAttention;
   for (std::size_t layer = 0; layer < c.gguf_kv_heads.size(); ++layer)
     types[layer] = c.gguf_kv_heads[layer] == 0 ? kConvolution : kFullAttention;
   return types;

@@ -73,8 +73,8 @@ void llama4_keys(Schema<Llama4Config>& key) {
                  .per_token = 1});
   key("moe_layers", &C::moe_layers,
       {.min = 0,
-       .doc = "indices of layers with experts, from 0; empty = none; default: by "
-              "interleave_moe_layer_step"});
+       .doc = "indices of layers with experts, from 0; those beyond the last layer have no effect; "
+              "empty = none; default: by interleave_moe_layer_step"});
   key("layer_types", &C::layer_types,
       {.choices = {kChunkedAttention, kFullAttention},
        .flags = LAMINA_KEY_PER_LAYER,
@@ -94,8 +94,8 @@ namespace {
 
 // A dense model has no experts and lists no layer with them, as Llama Guard 4.
 void check_experts(const Llama4Config& c, const Problems& problem) {
-  if (c.moe_layers) check_listed_layers(c, "moe_layers", *c.moe_layers, problem);
-  const bool some = c.moe_layers ? !c.moe_layers->empty() : c.interleave_moe_layer_step > 0;
+  bool some = false;
+  for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) some = some || has_experts(c, i);
   // GGUF files have no moe_layers, and llama.cpp reads 0 as no layer with experts.
   if (!c.moe_layers && c.interleave_moe_layer_step == 0 && !c.is_gguf)
     problem("interleave_moe_layer_step",

@@ -44,7 +44,7 @@ void sparse_keys(Schema<SparseConfig>& key, const SparseDefaults& defaults) {
       {.fallback = std::vector<std::int64_t>{},
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
-       .doc = "indices of layers without experts"});
+       .doc = "indices of layers without experts; those beyond the last layer have no effect"});
   key("layer_types", &SparseConfig::layer_types,
       {.choices = {kFullAttention, kSlidingAttention},
        .flags = LAMINA_KEY_HF_ONLY | LAMINA_KEY_PER_LAYER,
@@ -114,7 +114,6 @@ void validate_moe(const SparseConfig& c, const Problems& problem) {
 void validate_experts(const SparseConfig& c, const Problems& problem) {
   if (problem.empty()) validate(c, problem);
   check_moe(c, problem);
-  check_listed_layers(c, "mlp_only_layers", c.mlp_only_layers, problem);
 }
 
 void validate_vl_moe(const SparseConfig& c, const Problems& problem) {

@@ -79,7 +79,7 @@ void qwen3_next_keys(Schema<NextConfig>& key) {
       {.fallback = std::vector<std::int64_t>{},
        .min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
-       .doc = "layers without experts"});
+       .doc = "indices of layers without experts; those beyond the last layer have no effect"});
   key.only("use_sliding_window", false, "the attention of this family has no window");
 }
 

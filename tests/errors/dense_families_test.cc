@@ -29,9 +29,6 @@ TEST(DenseFamilyErrors, Windows) {
             {"model.layer_types", "\"full_attention\" or \"sliding_attention\""}});
   w.expect({as("mistral", {"sliding_window=-1"}), 2, {"model.sliding_window", "at least 0"}});
   w.expect({as("cohere2", {"sliding_window=0"}), 2, {"model.sliding_window", "at least 1"}});
-  w.expect({as("lfm2", {"num_key_value_heads=2", "full_attn_idxs=[0, 2]"}),
-            2,
-            {"full_attn_idxs", "names layer 2; there are 2 layers, from 0"}});
 }
 
 TEST(DenseFamilyErrors, WidthsOfFeedForwards) {

@@ -188,10 +188,6 @@ TEST(SparseFamilyErrors, Patterns) {
               {"'layer_types' must have one element per layer (2), got 1"});
   expect_each({"gpt_oss", "gemma4", "qwen3_next"}, {"layer_types=[\"full_attention\", \"far\"]"},
               {"\"full_attention\"", "\"far\""});
-  expect_each({"qwen3_moe", "qwen3_next"}, {"mlp_only_layers=[2]"},
-              {"'mlp_only_layers': names layer 2; there are 2 layers, from 0"});
-  expect_each({"llama4"}, {"moe_layers=[0, 2]"},
-              {"'moe_layers': names layer 2; there are 2 layers, from 0"});
   expect_each({"llama4"}, {"no_rope_layers=[1]"},
               {"'no_rope_layers': has 1 elements; it must have one for each of the 2 layers"});
   expect_each({"llama4"}, {"layer_types=[\"chunked_attention\", \"full_attention\"]"},

@@ -615,6 +615,19 @@ TEST(ListedLayers, AnEmptyListIsNotAMissingOne) {
   EXPECT_EQ(blocks_of("llama4_text", R"(, "moe_layers": [1])"), (Blocks{1, 2, 1, 3}));
 }
 
+// In transformers a layer looks for its own index in the list. Qwen 3 with experts: 1 is dense, 2
+// has experts; Qwen 3 Next: 1 and 2 are delta nets, 3 and 4 attention; 2 and 4 have experts.
+TEST(ListedLayers, IndicesBeyondTheLastLayerHaveNoEffect) {
+  using Blocks = std::vector<std::uint32_t>;
+  for (const char* type : {"qwen3_moe", "qwen3_vl_moe_text", "qwen3_omni_moe_text"})
+    EXPECT_EQ(blocks_of(type, R"(, "mlp_only_layers": [0, 4, 9])"), (Blocks{1, 2, 2, 2})) << type;
+  EXPECT_EQ(blocks_of("qwen3_next", R"(, "mlp_only_layers": [0, 4])"), (Blocks{1, 2, 2, 4}));
+  EXPECT_EQ(blocks_of("lfm2", R"(, "full_attn_idxs": [1, 4])"), (Blocks{1, 2, 1, 1}));
+  EXPECT_EQ(blocks_of("llama4_text", R"(, "moe_layers": [1, 4])"), (Blocks{1, 2, 1, 3}));
+  EXPECT_EQ(blocks_of("llama4_text", R"(, "num_local_experts": 0, "moe_layers": [4])"),
+            (Blocks{1, 1, 1, 3}));
+}
+
 // LFM2: 1 is a convolution, 2 attention.
 TEST(ListedLayers, AnEmptyListOfAttentionMeansConvolutionsOnly) {
   using Blocks = std::vector<std::uint32_t>;

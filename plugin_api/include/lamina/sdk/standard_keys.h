@@ -193,13 +193,5 @@ inline void check_uniform_layers(const std::vector<std::string_view>& layer_type
     }
 }
 
-// For validate(): checks a list of layers, counted from 0.
-inline void check_listed_layers(const StandardConfig& c, std::string_view key,
-                                const std::vector<std::int64_t>& layers, const Problems& problem) {
-  for (std::int64_t layer : layers)
-    if (layer >= c.num_hidden_layers)
-      problem(key, "names layer ", layer, "; there are ", c.num_hidden_layers, " layers, from 0");
-}
-
 }  // namespace lamina::sdk
 #pragma GCC visibility pop
