@@ -78,7 +78,7 @@ std::vector<Block<C>> custom_moe_blocks() { return {{kCustom, "custom_moe", cust
 
 bool has_experts(const C& c, std::int64_t i) {
   const auto& without = c.mlp_only_layers;
-  return c.decoder_sparse_step > 0 && (i + 1) % c.decoder_sparse_step == 0 &&
+  return c.num_experts > 0 && c.decoder_sparse_step > 0 && (i + 1) % c.decoder_sparse_step == 0 &&
          std::find(without.begin(), without.end(), i) == without.end();
 }
 

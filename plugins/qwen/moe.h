@@ -36,8 +36,8 @@ std::vector<lamina::sdk::Weight> custom_moe_weights();
 lamina::sdk::Tensor mixture(lamina::sdk::Scope s, const SparseConfig& c, lamina::sdk::Tensor x,
                             const lamina::sdk::Step& step);
 std::vector<lamina::sdk::Block<SparseConfig>> moe_blocks();
-bool has_experts(const SparseConfig& c,
-                 std::int64_t i);  // for layer i, by decoder_sparse_step and mlp_only_layers
+// True for layer i, by num_experts, decoder_sparse_step and mlp_only_layers.
+bool has_experts(const SparseConfig& c, std::int64_t i);
 lamina::sdk::Plan moe_plan(const SparseConfig& c);
 std::vector<lamina::sdk::Block<SparseConfig>> custom_moe_blocks();
 

@@ -12,7 +12,8 @@ using namespace lamina::sdk;
 
 struct SparseDefaults {
   StandardDefaults standard;
-  MoeDefaults mixture = {.experts_aliases = {"num_local_experts"}, .experts = 128, .per_token = 8};
+  MoeDefaults mixture = {
+      .experts_aliases = {"num_local_experts"}, .experts = 128, .least_experts = 0, .per_token = 8};
   std::int64_t moe_intermediate_size = 768;
   std::optional<bool> norm_topk_prob = {};  // empty: no such key
 };
@@ -72,13 +73,15 @@ void qwen3_moe_keys(Schema<SparseConfig>& key) {
 }
 
 void qwen3_vl_moe_keys(Schema<SparseConfig>& key) {
-  sparse_keys(key,
-              {.standard = {.max_position_embeddings = 128000,
-                            .intermediate_size = 5632,
-                            .num_key_value_heads = 16,
-                            .rope = multimodal_rope(5e5)},
-               .mixture = {.experts_aliases = {"num_local_experts"}, .experts = 60, .per_token = 4},
-               .moe_intermediate_size = 1408});
+  sparse_keys(key, {.standard = {.max_position_embeddings = 128000,
+                                 .intermediate_size = 5632,
+                                 .num_key_value_heads = 16,
+                                 .rope = multimodal_rope(5e5)},
+                    .mixture = {.experts_aliases = {"num_local_experts"},
+                                .experts = 60,
+                                .least_experts = 0,
+                                .per_token = 4},
+                    .moe_intermediate_size = 1408});
   ignore_encoders(key);
 }
 
@@ -92,12 +95,14 @@ void qwen3_omni_moe_keys(Schema<SparseConfig>& key) {
 }
 
 void qwen3_custom_moe_keys(Schema<SparseConfig>& key) {
-  sparse_keys(key, {.standard = {.max_position_embeddings = 32768,
-                                 .intermediate_size = 6144,
-                                 .num_key_value_heads = 2,
-                                 .head_dim = 256,
-                                 .rope = {.theta = 1e7}},
-                    .norm_topk_prob = true});
+  sparse_keys(
+      key, {.standard = {.max_position_embeddings = 32768,
+                         .intermediate_size = 6144,
+                         .num_key_value_heads = 2,
+                         .head_dim = 256,
+                         .rope = {.theta = 1e7}},
+            .mixture = {.experts_aliases = {"num_local_experts"}, .experts = 128, .per_token = 8},
+            .norm_topk_prob = true});
   key("attention_output_dim", &SparseConfig::attention_output_dim,
       {.min = 1, .doc = "width A of attention's output; default hidden_size"});
   key("moe_expert_input_dim", &SparseConfig::moe_expert_input_dim,

@@ -170,7 +170,7 @@ Plan qwen3_5_moe_plan(const C& c) {
 }
 
 std::uint32_t next_mtp_layer(const C& c) {
-  return c.decoder_sparse_step > 0 ? kFullSparse : kFullDense;
+  return c.num_experts > 0 && c.decoder_sparse_step > 0 ? kFullSparse : kFullDense;
 }
 std::uint32_t qwen3_5_mtp_layer(const C&) { return kFullDense; }
 std::uint32_t qwen3_5_moe_mtp_layer(const C&) { return kFullSparse; }

@@ -70,7 +70,7 @@ void qwen3_next_keys(Schema<NextConfig>& key) {
                       .head_dim = 256,
                       .rope = {.partial_rotary_factor = 0.25}});
   mixer_keys(key);
-  mixture_keys(key, {.experts = 512, .per_token = 10});
+  mixture_keys(key, {.experts = 512, .least_experts = 0, .per_token = 10});
   key("norm_topk_prob", &NextConfig::norm_topk_prob,
       {.fallback = true, .doc = "weights of a token's experts are divided by their sum"});
   key("decoder_sparse_step", &NextConfig::decoder_sparse_step,

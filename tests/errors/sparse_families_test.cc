@@ -116,6 +116,12 @@ TEST(SparseFamilyErrors, Experts) {
               {"num_experts_per_tok=5"}, {"got 5; a layer has num_experts = 4 experts"});
   expect_each({"mixtral", "gpt_oss"}, {"num_local_experts=0"},
               {"at least 1 and at most 65536, got 0"});
+  expect_each({"qwen3_custom_moe", "qwen3_5_moe"}, {"num_experts=0"},
+              {"at least 1 and at most 65536, got 0"});
+  expect_each({"qwen3_moe", "qwen3_vl_moe", "qwen3_omni_moe", "qwen3_next"},
+              {"num_experts_per_tok=0"},
+              {"'num_experts_per_tok': got 0; a layer has num_experts = 4 experts, so it must be "
+               "at least 1"});
   expect_each({"llama4"}, {"num_local_experts=0"},
               {"'num_local_experts': got 0, but by interleave_moe_layer_step there are layers with "
                "experts; it must be at least 1, or moe_layers must be empty"});

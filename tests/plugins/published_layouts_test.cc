@@ -663,6 +663,11 @@ TEST(ListedLayers, AModelWithoutExpertsIsDense) {
   EXPECT_NE(refusal("llama4_text", R"(, "num_local_experts": 0)")
                 .find("'num_local_experts': got 0, but by interleave_moe_layer_step"),
             std::string::npos);
+  for (const char* type : {"qwen3_moe", "qwen3_vl_moe_text", "qwen3_omni_moe_text"})
+    EXPECT_EQ(blocks_of(type, R"(, "num_experts": 0)"), (std::vector<std::uint32_t>{1, 1, 1, 1}))
+        << type;
+  EXPECT_EQ(blocks_of("qwen3_next", R"(, "num_experts": 0, "num_experts_per_tok": 0)"),
+            (std::vector<std::uint32_t>{1, 1, 1, 3}));
 }
 
 TEST(ForeignKeys, HostKeysAreRefusedInConfigJson) {
