@@ -23,10 +23,11 @@ struct Defaults {
   std::optional<std::string_view> scoring_func, topk_method;
   std::optional<bool> norm_topk_prob;
   std::optional<double> routed_scaling_factor;
-  bool groups_can_be_null = false;  // as DeepSeek V2 publishes "not grouped"
+  bool groups_can_be_null = false;     // as DeepSeek V2 publishes "not grouped"
+  std::uint32_t interleave_flags = 0;  // of rope_interleave, which V2's class lacks
 };
 
-void attention_keys(Schema<Config>& key) {
+void attention_keys(Schema<Config>& key, const Defaults& d) {
   key("num_attention_heads", &Config::num_attention_heads,
       {.required = true, .min = 1, .doc = "heads N"});
   key("num_key_value_heads", &Config::num_key_value_heads,
@@ -58,7 +59,9 @@ void attention_keys(Schema<Config>& key) {
       {.own = true, .doc = "keys and values each have a matrix from the latent, as in GGUF files"});
   rope_keys(key, &Config::rope, {.types = scalings()});
   key("rope_interleave", &Config::rope_interleave,
-      {.fallback = true, .doc = "RoPE rotates neighbouring dims (2i, 2i + 1), not the two halves"});
+      {.fallback = true,
+       .flags = d.interleave_flags,
+       .doc = "RoPE rotates neighbouring dims (2i, 2i + 1), not the two halves"});
   key("latent_norm_eps", &Config::latent_norm_eps,
       {.fallback = 1e-6,
        .above = 0,
@@ -134,7 +137,9 @@ void expert_keys(Schema<Config>& key, const Defaults& d) {
        .flags = d.groups_can_be_null ? LAMINA_KEY_NULL_IS_ZERO : 0,
        .doc = "groups kept per token"});
   key("norm_topk_prob", &Config::norm_topk_prob,
-      {.fallback = d.norm_topk_prob, .doc = "weights of experts are divided by their sum"});
+      {.fallback = d.norm_topk_prob,
+       .flags = LAMINA_KEY_NULL_IS_ZERO,
+       .doc = "weights of experts are divided by their sum"});
   key("routed_scaling_factor", &Config::routed_scaling_factor,
       {.fallback = d.routed_scaling_factor,
        .above = 0,
@@ -161,7 +166,7 @@ void expert_keys(Schema<Config>& key, const Defaults& d) {
 
 void common_keys(Schema<Config>& key, const Defaults& defaults) {
   size_keys(key, {.max_position_embeddings = 4096, .rms_norm_eps = 1e-6});
-  attention_keys(key);
+  attention_keys(key, defaults);
   indexer_keys(key);
   expert_keys(key, defaults);
   key("mhc_expansion_rate", &Config::mhc_expansion_rate,
@@ -310,7 +315,10 @@ void keys(Schema<Config>& key) {
       {.choices = {kFullAttention, kIndexed, kIndexedBefore},
        .flags = LAMINA_KEY_HF_ONLY | LAMINA_KEY_PER_LAYER,
        .doc = "attention of each layer; must match index_n_heads"});
-  common_keys(key, {.experts = 256, .shared_experts = 1, .expert_width = 2048});
+  common_keys(key, {.experts = 256,
+                    .shared_experts = 1,
+                    .expert_width = 2048,
+                    .interleave_flags = LAMINA_KEY_NULL_IS_ZERO});
   gguf_keys(key);
 }
 

@@ -599,6 +599,25 @@ TEST(Nulls, AsKeyValueHeadsAreTheQueryHeads) {
     EXPECT_EQ(heads(type, ""), "num_key_value_heads = 8 (default)") << type;
 }
 
+// In V3's class they may be null, which its model reads as false. V2's class has no
+// rope_interleave.
+TEST(Nulls, AsFlagsOfDeepSeekAreFalse) {
+  const std::string nulls = R"(, "rope_interleave": null, "norm_topk_prob": null)";
+  const ModelConfig v3 = configure(small_config("deepseek_v3", nulls));
+  EXPECT_FALSE(v3.values().boolean("rope_interleave"));
+  EXPECT_FALSE(v3.values().boolean("norm_topk_prob"));
+  EXPECT_TRUE(values_of("deepseek_v3", "").boolean("rope_interleave"));
+  EXPECT_TRUE(values_of("deepseek_v3", "").boolean("norm_topk_prob"));
+  EXPECT_TRUE(values_of("deepseek_v2", nulls).boolean("rope_interleave"));
+  EXPECT_FALSE(values_of("deepseek_v2", nulls).boolean("norm_topk_prob"));
+  const JsonDocument json = JsonDocument::parse(
+      weights::hf_config(load_family(lamina::testing::shipped_plugins(), "deepseek").names(), v3,
+                         {.dtype = "float32"}),
+      "config.json");
+  EXPECT_FALSE(json.root().at("rope_interleave").as_bool());
+  EXPECT_FALSE(json.root().at("norm_topk_prob").as_bool());
+}
+
 // The blocks of a model's layers, by their ids.
 std::vector<std::uint32_t> blocks_of(const std::string& model_type, const std::string& more) {
   std::vector<std::uint32_t> out;

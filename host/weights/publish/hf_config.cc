@@ -160,7 +160,7 @@ std::string hf_config(const registry::FamilyNames& names, const registry::ModelC
       if (is_plain[path.substr(0, dot)] || left_to_the_reader) continue;
     }
     const bool none = is_zero(entry->value) || entry->value == Value(key.none_word());
-    if (key.null_is_zero && none) json = "null";
+    if (key.null_is_zero && none && key.key.type != config::Type::boolean) json = "null";
     out.add(path, std::move(json));
   }
   JsonWriter json(2);
