@@ -1,7 +1,11 @@
 #include "model/average.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
 #include <filesystem>
+#include <limits>
 #include <memory>
 
 #include "core/error.h"
@@ -106,6 +110,16 @@ void warn_of_inputs(std::span<const std::string> paths, const std::vector<Input>
   }
 }
 
+// Returns x, or, if f32 has no such value, the neighbour of x whose last bit is 1. Rounding that to
+// a shorter type gives the same as rounding x. Boldo and Melquiond 2008.
+float round_to_odd(double x) {
+  const auto nearest = static_cast<float>(x);
+  const auto back = static_cast<double>(nearest);
+  if (back == x || std::isnan(x) || std::bit_cast<std::uint32_t>(nearest) & 1) return nearest;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  return std::nextafter(nearest, x > back ? kInfinity : -kInfinity);
+}
+
 // Computes the means of tensors, one at a time. REQUIRES: check_tensors() of all.
 class Averager {
  public:
@@ -121,18 +135,33 @@ class Averager {
     const auto count = static_cast<std::size_t>(spec.shape.num_elements());
     sums_.assign(count, 0);
     values_.resize(count);
-    for (const Input& input : inputs_) {
-      io::StoredWeight(*input.files, spec.name).decode(0, 1, values_);
-      for (std::size_t i = 0; i < count; ++i) sums_[i] += static_cast<double>(values_[i]);
-    }
-    for (std::size_t i = 0; i < count; ++i)
-      values_[i] = static_cast<float>(sums_[i] / static_cast<double>(inputs_.size()));
+    for (const Input& input : inputs_) add(*input.files, spec);
+    for (double& sum : sums_) sum /= static_cast<double>(inputs_.size());
+    if (spec.dtype == DType::f64) return std::as_bytes(std::span(sums_));
+    std::ranges::transform(sums_, values_.begin(), [&](double mean) {
+      return spec.dtype == DType::f32 ? static_cast<float>(mean) : round_to_odd(mean);
+    });
     bytes_.resize(count * static_cast<std::size_t>(size_bytes(spec.dtype)));
     weights::store(values_, spec.dtype, 0, bytes_.data());
     return bytes_;
   }
 
  private:
+  void add(const io::WeightFiles& files, const io::TensorSpec& spec) {
+    if (spec.dtype == DType::f64) {
+      const std::byte* from = files.tensor(spec.name).bytes.data();
+      for (double& sum : sums_) {
+        double value = 0;
+        std::memcpy(&value, from, sizeof value);
+        from += sizeof value;
+        sum += value;
+      }
+      return;
+    }
+    io::StoredWeight(files, spec.name).decode(0, 1, values_);
+    for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i] += static_cast<double>(values_[i]);
+  }
+
   const std::vector<Input>& inputs_;
   std::vector<double> sums_;
   std::vector<float> values_;

@@ -13,6 +13,7 @@
 #include <stdexcept>
 
 #include "cli/trained_run.h"
+#include "core/float16.h"
 #include "core/json.h"
 #include "io/manifest.h"
 #include "io/weight_files.h"
@@ -195,6 +196,49 @@ TEST(CkptAverage, IsTheMeanOfEachTensorAndLoads) {
   EXPECT_THAT(same.err, HasSubstr("warning: " + trained_run() + ": is the same model as " +
                                   checkpoint(4) + ", and counts once more"));
   EXPECT_EQ(ckpt({"diff", checkpoint(4), folder / "same"}).code, 0);
+}
+
+// Copies the published model `from` to `to`; the final norm gets elements of `dtype`, all `value`.
+template <class T>
+void copy_with_norm(const std::string& from, const std::string& to, DType dtype, T value) {
+  constexpr std::string_view kNorm = "model.norm.weight";
+  fs::copy(from, to);
+  const io::WeightFiles files(from);
+  std::vector<io::TensorSpec> specs;
+  for (std::string_view name : files.names())
+    specs.push_back({std::string(name), name == kNorm ? dtype : files.tensor(name).dtype,
+                     files.tensor(name).shape});
+  const std::vector<T> norm(static_cast<std::size_t>(files.tensor(kNorm).shape.num_elements()),
+                            value);
+  io::write_safetensors(to + "/model.safetensors", specs, {}, [&](const io::TensorSpec& spec) {
+    return spec.name == kNorm ? std::as_bytes(std::span(norm)) : files.tensor(spec.name).bytes;
+  });
+}
+
+TEST(CkptAverage, RoundsOnceToTheTypeOfATensor) {
+  const TempDir folder;
+  ASSERT_EQ(ckpt({"export", checkpoint(4), "--to", folder / "hf"}).code, 0);
+  const auto average = [&](DType dtype, const auto&... values) {
+    const std::string to = folder / name(dtype);
+    std::vector<std::string> words{"average"};
+    (copy_with_norm(folder / "hf", words.emplace_back(fmt::format("{}-{}", to, words.size())),
+                    dtype, values),
+     ...);
+    words.insert(words.end(), {"--to", to});
+    const Finished f = ckpt(words);
+    EXPECT_EQ(f.code, 0) << f.err;
+    return io::WeightFiles(to);
+  };
+  // 1 + 2^-8 + 2^-32 is above the middle of 1 and 1 + 2^-7; in f32 it is that middle.
+  const io::WeightFiles half = average(DType::bf16, to_bfloat16(2.0f), to_bfloat16(2.015625f),
+                                       to_bfloat16(0x1p-30f), to_bfloat16(0.0f));
+  bfloat16 rounded{};
+  std::memcpy(&rounded, half.tensor("model.norm.weight").bytes.data(), sizeof rounded);
+  EXPECT_EQ(to_float(rounded), 1.0078125f);
+  const io::WeightFiles wide = average(DType::f64, 1.0, 1 + 0x1p-40);
+  double mean = 0;
+  std::memcpy(&mean, wide.tensor("model.norm.weight").bytes.data(), sizeof mean);
+  EXPECT_EQ(mean, 1 + 0x1p-41);
 }
 
 TEST(CkptAverage, ReadsNewerCheckpointsIfTrainingRemovesTheFirst) {
