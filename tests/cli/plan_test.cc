@@ -89,6 +89,19 @@ TEST(Plan, TokensStayWithinThePositions) {
   EXPECT_EQ(json.root().find("decode_state").find("bytes").as_int64(), 2 * 2 * 4 * 2 * 100);
 }
 
+TEST(Plan, TheStateOfAModelOfOnePositionIsFixed) {
+  const TempDir folder;
+  const std::string file = folder.write(
+      "m.toml",
+      "family = \"gpt3\"\n[model]\nvocab_size = 10\nhidden_size = 8\nnum_hidden_layers = 2\n"
+      "num_attention_heads = 2\nmax_position_embeddings = 1\n");
+  const JsonDocument json = JsonDocument::parse(plan({file, "--json"}), "plan");
+  const JsonValue kv = first_of(json.root().find("decode_state").find("kinds"));
+  EXPECT_EQ(kv.find("bytes_per_token_and_layer").as_double(), 0);
+  // A key and a value of width 8, 2 bytes each.
+  EXPECT_EQ(kv.find("fixed_bytes_per_layer").as_double(), 2 * 8 * 2);
+}
+
 TEST(Plan, CountsTheStateOfATrainingRun) {
   const JsonDocument json = small_plan({"--context", "3"});
   const JsonValue state = json.root().find("train_state");

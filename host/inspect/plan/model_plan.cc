@@ -210,8 +210,9 @@ std::vector<StateUse> state_uses(const decoder::Model& model, DType dtype) {
   };
   std::map<std::pair<std::string, std::int64_t>, Bytes> by_layer;  // key: layer and kind
   for (std::size_t i = 0; i < at.size(); ++i) {
-    double slope =
-        static_cast<double>(later[i].bytes() - at[i].bytes()) / static_cast<double>(more);
+    // A table of one position leaves no second length.
+    double slope = static_cast<double>(later[i].bytes() - at[i].bytes()) /
+                   static_cast<double>(std::max<std::int64_t>(more, 1));
     Bytes& bytes = by_layer[{kind_of(at[i]), at[i].layer}];
     bytes.per_token += slope;
     bytes.fixed += static_cast<double>(at[i].bytes()) - slope * static_cast<double>(first);
