@@ -115,6 +115,30 @@ TEST(Faults, F10AnEmptyCaseDoesNotAgree) {
       {{"verify", "m"}, 4, {"tensor 'input_ids' is [3]; expected 2 dims, none of them empty"}});
 }
 
+TEST(Faults, ALossWithoutLabelsIsRefused) {
+  Workplace w;
+  copy_model(w, "gpt2_prefixed", "m");
+  w.write("m/golden.json", "{}");
+  const std::vector<std::int32_t> ids = {1, 2, 3};
+  const float loss = 5;
+  const auto write = [&](const std::string& prefix) {
+    io::write_safetensors(
+        w.path("m/golden.safetensors").string(),
+        {{prefix + "input_ids", DType::i32, {1, 3}}, {prefix + "loss", DType::f32, {}}}, {},
+        [&](const io::TensorSpec& spec) {
+          return spec.dtype == DType::f32 ? std::as_bytes(std::span(&loss, 1))
+                                          : std::as_bytes(std::span(ids));
+        });
+  };
+  write("");
+  w.expect({{"verify", "m"},
+            4,
+            {"m/golden.safetensors: has 'loss' but no 'labels', the tokens that the loss counts\n"
+             "  add 'labels', i32[1, 3]; docs/verify.md describes cases"}});
+  write("packed.");
+  w.expect({{"verify", "m"}, 4, {"has 'packed.loss' but no 'packed.labels'"}});
+}
+
 TEST(Faults, F14AFifoIsRefusedWhereAFileIsMeant) {
   Workplace w;
   ASSERT_EQ(::mkfifo(w.path("fifo").c_str(), 0600), 0);

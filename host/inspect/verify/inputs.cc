@@ -17,6 +17,14 @@ class Inputs {
     check_ids(ids, 2);
     check_labels(labels, ids);
     const Shape shape = case_.shape(ids);
+    for (const char* name : {"loss", "base.loss", "with_aux.loss"})
+      if (case_.has(prefix + name) && !case_.has(labels))
+        throw UserError(ExitCode::checkpoint,
+                        {case_.golden.path(),
+                         fmt::format("has '{}{}' but no '{}', the tokens that the loss counts",
+                                     prefix, name, labels),
+                         {fmt::format("add '{}', i32{}; docs/verify.md describes cases", labels,
+                                      to_string(shape))}});
     if (case_.has(prefix + "segment_ids")) require_shape(prefix + "segment_ids", shape);
     const std::string positions = prefix + "position_ids";
     if (case_.has(positions))
