@@ -3,6 +3,8 @@
 
 #include "config.h"
 
+#include <algorithm>
+
 #include "lamina/ext/gguf.h"
 
 namespace cohere {
@@ -46,9 +48,12 @@ void cohere_derive(const Config& c, const Derived& derived) {
 
 void cohere2_keys(Schema<Config>& key) {
   shared_keys(key, 10000);
-  key.size("sliding_window", &Config::sliding_window, 4096,
-           "tokens a query of a sliding layer sees, including itself");
-  key.alias("sliding_window", "cohere2.attention.sliding_window");
+  key("sliding_window", &Config::sliding_window,
+      {.fallback = 4096,
+       .min = 0,
+       .aliases = {"cohere2.attention.sliding_window"},
+       .flags = LAMINA_KEY_NULL_IS_ZERO,
+       .doc = "tokens that a query of a sliding layer sees, including itself"});
   key.size("sliding_window_pattern", &Config::sliding_window_pattern, 4,
            "one layer in this many attends to all tokens, if layer_types is not given");
   key.alias("sliding_window_pattern", "_sliding_window_pattern");
@@ -70,6 +75,12 @@ std::vector<std::string_view> types_of(const Config& c) {
   if (!c.layer_types.empty()) return c.layer_types;
   return alternating_kinds(c.num_hidden_layers, c.sliding_window_pattern, kFullAttention,
                            kSlidingAttention);
+}
+
+void cohere2_validate(const Config& c, const Problems& problem) {
+  const std::vector<std::string_view> types = types_of(c);
+  if (c.sliding_window == 0 && std::ranges::find(types, kSlidingAttention) != types.end())
+    problem("sliding_window", "got 0 with sliding_attention layers; it must be at least 1");
 }
 
 }  // namespace cohere

@@ -29,6 +29,7 @@ struct Config : lamina::sdk::StandardConfig {
 void cohere_keys(lamina::sdk::Schema<Config>& key);
 void cohere_derive(const Config& c, const lamina::sdk::Derived& derived);
 void cohere2_keys(lamina::sdk::Schema<Config>& key);
+void cohere2_validate(const Config& c, const lamina::sdk::Problems& problem);
 
 // The kind of each layer of Cohere2.
 std::vector<std::string_view> types_of(const Config& c);

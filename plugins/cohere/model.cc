@@ -79,6 +79,7 @@ constexpr Model<Config> kCohere2 = {
                .doc =
                    "Command R7B and Command A: three layers with a window, one without positions"},
     .keys = cohere2_keys,
+    .validate = cohere2_validate,
     .blocks = blocks,
     .plan = cohere2_plan,
     .head = head,

@@ -54,7 +54,8 @@ void window_keys(Schema<Config>& key, double final_logit_softcapping,
        .doc = "soft cap c of the logits, c * tanh(x / c); 0 = off"});
   key("sliding_window", &Config::sliding_window,
       {.fallback = window,
-       .min = 1,
+       .min = 0,
+       .flags = LAMINA_KEY_NULL_IS_ZERO,
        .doc = "tokens that a query of a local layer sees, including itself; default 4096"});
   key("layer_types", &Config::layer_types,
       {.choices = {kSlidingAttention, kFullAttention},
@@ -112,21 +113,14 @@ void gemma3_keys(Schema<Config>& key) {
   key.ignore({"attn_logit_softcapping", "_sliding_window_pattern"});
 }
 
-// GGUF files lack query_pre_attn_scalar: it is head_dim except in the largest models, which are
-// recognised by their number of layers.
-void derive(const Config& c, const Derived& derived) {
-  constexpr std::int64_t kLargest[] = {46, 62};  // layers of Gemma 2 27B and Gemma 3 27B
-  const bool largest = std::find(std::begin(kLargest), std::end(kLargest), c.num_hidden_layers) !=
-                       std::end(kLargest);
-  const std::int64_t of_gguf = largest ? c.hidden_size / c.num_attention_heads : c.head_dim;
-  derived.set("query_pre_attn_scalar", c.is_gguf ? of_gguf : std::int64_t{256});
-}
+namespace {
 
-// All layers of a GGUF file without a window are global, as in llama.cpp.
-void gemma3_derive(const Config& c, const Derived& derived) {
-  derive(c, derived);
-  derived.set("sliding_window", 4096);
-  if (c.is_gguf && c.sliding_window == 0) derived.set("sliding_window_pattern", 1);
+// GGUF files lack query_pre_attn_scalar: it is head_dim except in the largest model of each family,
+// which is recognised by its number of layers.
+void derive_scalar(const Config& c, std::int64_t layers_of_largest, const Derived& derived) {
+  const std::int64_t of_gguf =
+      c.num_hidden_layers == layers_of_largest ? c.hidden_size / c.num_attention_heads : c.head_dim;
+  derived.set("query_pre_attn_scalar", c.is_gguf ? of_gguf : std::int64_t{256});
 }
 
 std::vector<std::string_view> types_of(const Config& c, std::int64_t pattern) {
@@ -134,10 +128,42 @@ std::vector<std::string_view> types_of(const Config& c, std::int64_t pattern) {
   return alternating_kinds(c.num_hidden_layers, pattern, kFullAttention, kSlidingAttention);
 }
 
+void check_window(const Config& c, const std::vector<std::string_view>& types,
+                  const Problems& problem) {
+  if (c.sliding_window == 0 && std::ranges::find(types, kSlidingAttention) != types.end())
+    problem("sliding_window", "got 0 with sliding_attention layers; it must be at least 1");
+}
+
+}  // namespace
+
+void gemma2_derive(const Config& c, const Derived& derived) { derive_scalar(c, 46, derived); }
+
+// All layers of a GGUF file without a window are global, as in llama.cpp.
+void gemma3_derive(const Config& c, const Derived& derived) {
+  derive_scalar(c, 62, derived);
+  derived.set("sliding_window", 4096);
+  if (c.is_gguf && c.sliding_window == 0) derived.set("sliding_window_pattern", 1);
+}
+
+std::vector<std::string_view> gemma2_types(const Config& c) { return types_of(c, 2); }
+std::vector<std::string_view> gemma3_types(const Config& c) {
+  return types_of(c, c.sliding_window_pattern > 0 ? c.sliding_window_pattern : 6);
+}
+
 void validate(const Config& c, const Problems& problem) {
   if (c.use_bidirectional_attention)
     problem("use_bidirectional_attention",
             "got true; a decoder's attention is causal, so it must be false");
+}
+
+void gemma2_validate(const Config& c, const Problems& problem) {
+  validate(c, problem);
+  check_window(c, gemma2_types(c), problem);
+}
+
+void gemma3_validate(const Config& c, const Problems& problem) {
+  validate(c, problem);
+  check_window(c, gemma3_types(c), problem);
   if (c.sliding_window_pattern == 0) return;
   const std::vector<std::string_view> by_pattern = alternating_kinds(
       c.num_hidden_layers, c.sliding_window_pattern, kFullAttention, kSlidingAttention);

@@ -24,12 +24,15 @@ struct Config : lamina::sdk::StandardConfig {
 void gemma_keys(lamina::sdk::Schema<Config>& key);
 void gemma2_keys(lamina::sdk::Schema<Config>& key);
 void gemma3_keys(lamina::sdk::Schema<Config>& key);
-void derive(const Config& c, const lamina::sdk::Derived& derived);  // for Gemma 2
+void gemma2_derive(const Config& c, const lamina::sdk::Derived& derived);
 void gemma3_derive(const Config& c, const lamina::sdk::Derived& derived);
-void validate(const Config& c, const lamina::sdk::Problems& problem);
+void validate(const Config& c, const lamina::sdk::Problems& problem);  // Gemma 1
+void gemma2_validate(const Config& c, const lamina::sdk::Problems& problem);
+void gemma3_validate(const Config& c, const lamina::sdk::Problems& problem);
 
-// The type of each layer: layer_types, or else every `pattern`-th layer is global.
-std::vector<std::string_view> types_of(const Config& c, std::int64_t pattern);
+// The type of each layer: layer_types, or else the family's pattern.
+std::vector<std::string_view> gemma2_types(const Config& c);
+std::vector<std::string_view> gemma3_types(const Config& c);
 
 inline constexpr std::uint32_t kLocal = 1, kGlobal = 2;
 std::vector<lamina::sdk::Weight> gemma_weights();     // a norm before each sub-layer

@@ -93,10 +93,8 @@ Plan layers_by(const std::vector<std::string_view>& types) {
   return layers_of(
       types, [](std::string_view type) { return unit(type == kFullAttention ? kGlobal : kLocal); });
 }
-Plan gemma2_plan(const Config& c) { return layers_by(types_of(c, 2)); }
-Plan gemma3_plan(const Config& c) {
-  return layers_by(types_of(c, c.sliding_window_pattern > 0 ? c.sliding_window_pattern : 6));
-}
+Plan gemma2_plan(const Config& c) { return layers_by(gemma2_types(c)); }
+Plan gemma3_plan(const Config& c) { return layers_by(gemma3_types(c)); }
 
 Embed embed(const Config& c) { return {.scale = std::sqrt(static_cast<double>(c.hidden_size))}; }
 
@@ -127,8 +125,8 @@ constexpr Model<Config> kGemma2 = {
                .hf_prefixes = kTextPrefixes,
                .doc = "Gemma 2: alternating local and global layers, sandwich norms, soft caps"},
     .keys = gemma2_keys,
-    .derive = derive,
-    .validate = validate,
+    .derive = gemma2_derive,
+    .validate = gemma2_validate,
     .blocks = gemma2_blocks,
     .plan = gemma2_plan,
     .embed = embed,
@@ -144,7 +142,7 @@ constexpr Model<Config> kGemma3 = {
                .doc = "Gemma 3, text: five local layers per global one, norms of q and k"},
     .keys = gemma3_keys,
     .derive = gemma3_derive,
-    .validate = validate,
+    .validate = gemma3_validate,
     .blocks = gemma3_blocks,
     .plan = gemma3_plan,
     .embed = embed,

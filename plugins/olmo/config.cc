@@ -88,6 +88,7 @@ void olmo3_keys(Schema<Config>& key) {
   key("sliding_window", &Config::sliding_window,
       {.fallback = 4096,
        .min = 0,  // the plan sets 0 for layers without a window
+       .flags = LAMINA_KEY_NULL_IS_ZERO,
        .doc = "tokens a query of a sliding layer sees, including itself"});
   key("layer_types", &Config::layer_types,
       {.choices = {kFullAttention, kSlidingAttention},

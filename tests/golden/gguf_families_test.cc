@@ -75,19 +75,29 @@ TEST(GgufFamilies, Gemma3WithStretchedPositions) {
 
 // Files of the largest models divide by hidden_size / heads instead of the width of a head.
 TEST(GgufFamilies, TheLargestGemmasScaleScoresOtherwise) {
-  for (const auto& [layers, scalar] : {std::pair{46u, std::int64_t{10}}, {62u, 10}, {26u, 16}}) {
+  struct {
+    std::string architecture;
+    std::uint32_t layers;
+    std::int64_t scalar;
+  } const models[] = {{"gemma2", 46, 10}, {"gemma2", 62, 16}, {"gemma2", 26, 16},
+                      {"gemma3", 46, 16}, {"gemma3", 62, 10}, {"gemma3", 26, 16}};
+  for (const auto& [architecture, layers, scalar] : models) {
     TempDir dir;
     GgufBuilder gguf;
-    gguf.set("general.architecture", "gemma2").set("gemma2.block_count", layers);
-    gguf.set("gemma2.embedding_length", 40u).set("gemma2.feed_forward_length", 64u);
-    gguf.set("gemma2.attention.head_count", 4u).set("gemma2.attention.key_length", 16u);
-    gguf.set("gemma2.attention.layer_norm_rms_epsilon", 1e-6f).set("gemma2.context_length", 64u);
+    gguf.set("general.architecture", architecture.c_str());
+    const auto set = [&](const char* key, std::uint32_t value) {
+      gguf.set(architecture + "." + key, value);
+    };
+    set("block_count", layers);
+    set("embedding_length", 40), set("feed_forward_length", 64);
+    set("attention.head_count", 4), set("attention.key_length", 16), set("context_length", 64);
+    gguf.set(architecture + ".attention.layer_norm_rms_epsilon", 1e-6f);
     gguf.tensor("token_embd.weight", {40, 3}, Floats(120));
     const model::OpenedModel opened =
         model::open(dir.write("m.gguf", gguf.bytes()), built_plugins());
     EXPECT_EQ(opened.model->config().values().find("query_pre_attn_scalar")->value,
               config::Value(scalar))
-        << layers;
+        << architecture << " " << layers;
   }
 }
 

@@ -519,8 +519,14 @@ TEST(LayerTypes, WithAWindowNeedOne) {
     EXPECT_EQ(refusal(type, types + R"(, "use_sliding_window": true, "sliding_window": 8)"),
               "accepted");
   }
-  EXPECT_NE(refusal("mistral", types + R"(, "sliding_window": null)").find("sliding_window"),
-            std::string::npos);
+  const std::string full = R"(, "layer_types": ["full_attention", "full_attention",
+      "full_attention", "full_attention"])";
+  for (const char* type : {"mistral", "gemma2", "gemma3_text", "cohere2", "olmo3", "gpt_oss"}) {
+    EXPECT_NE(refusal(type, types + R"(, "sliding_window": null)").find("sliding_window"),
+              std::string::npos)
+        << type;
+    EXPECT_EQ(refusal(type, full + R"(, "sliding_window": null)"), "accepted") << type;
+  }
 }
 
 // The layers of a model, in order.
