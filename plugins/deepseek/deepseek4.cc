@@ -148,7 +148,10 @@ Tensor mixture(Scope s, const Config& c, Tensor x_BTD, const Step& step, bool ha
                                .wide = true,
                                .correction_bias = !hashed},
                               ids);
-  keep_router_losses(s, step, routed, c.losses());
+  RouterLosses losses = c.losses();
+  losses.pooled_by_logits = true;
+  if (hashed) losses.pooled_key = {};  // as in transformers
+  keep_router_losses(s, step, routed, losses);
   if (!hashed && c.router_bias_update_rate > 0)
     balance_by_bias(s / "router", step, routed, "router_bias_update_rate",
                     c.router_bias_counts_padding ? Counted::padding_too : Counted::tokens);

@@ -78,6 +78,8 @@ struct RouterLosses {
   // E sum over e of f_e P_e, as in Hugging Face: f_e assignments of e per token, P_e mean
   // probability, both over the tokens of all layers. Padding does not count in any of these losses.
   std::string_view pooled_key = {};
+  // f_e counts the K largest logits of a token, whatever chose its experts.
+  bool pooled_by_logits = false;
   // E^2 times the mean over rows and experts of the same product, computed per row and averaged
   // over layers, as in MaxText. With of_scores P is the softmax of the choice scores, not of the
   // logits.
@@ -135,8 +137,11 @@ inline void keep_router_losses(const Scope& s, const Step& step, const Routed& r
   Tensor counts_E = reduce_sum(expert_counts(s, step, r, Counted::tokens, at), {.dims = {0}}, at);
   step.metric("expert_tokens", counts_E, Reduce::sum, at);
   if (!o.pooled_key.empty()) {
-    Tensor p_E = scale(counted_mean(softmax(r.logits_BTE, at), at), e, at);
-    step.pooled_loss("router_balance", counted_mean(moe::chosen(s, r, at), at), p_E, o.pooled_key,
+    Tensor p_BTE = softmax(r.logits_BTE, at);
+    Tensor p_E = scale(counted_mean(p_BTE, at), e, at);
+    Routed by = r;
+    if (o.pooled_by_logits) by.ids_BTK = top_k(p_BTE, {.k = r.ids_BTK.dim(-1, at)}, at)[1];
+    step.pooled_loss("router_balance", counted_mean(moe::chosen(s, by, at), at), p_E, o.pooled_key,
                      at);
   }
   if (!o.mean_key.empty()) {
