@@ -281,7 +281,9 @@ def gradients_of(model):
 
 
 def adds_balance_loss(model):
-    return getattr(model.config.get_text_config(decoder=True), "output_router_logits", False)
+    """Returns whether the model computes a balance loss; some classes have the key, but no such loss."""
+    text = model.config.get_text_config(decoder=True)
+    return getattr(text, "output_router_logits", False) and hasattr(model, "router_aux_loss_coef")
 
 
 def forward_case(model, ids, labels):

@@ -101,7 +101,8 @@ void expert_keys(Schema<Config>& key, const Defaults& d) {
   moe_keys(key, {.experts_key = "n_routed_experts",
                  .experts_aliases = {"num_experts", "num_local_experts"},
                  .experts = d.experts,
-                 .per_token = 8});
+                 .per_token = 8,
+                 .balances_layers = false});
   key("first_k_dense_replace", &Config::first_k_dense_replace,
       {.min = 0, .doc = "number of first layers with a dense feed-forward; default 3, in V2 0"});
   key("moe_layer_freq", &Config::moe_layer_freq,

@@ -90,7 +90,9 @@ void sharing_keys(Schema<Config>& key) {
 void expert_keys(Schema<Config>& key) {
   key("enable_moe_block", &Config::enable_moe_block,
       {.fallback = false, .doc = "routed experts beside each feed-forward"});
-  moe_keys(key, {.experts = 128, .per_token_key = "top_k_experts", .per_token = 8});
+  moe_keys(
+      key,
+      {.experts = 128, .per_token_key = "top_k_experts", .per_token = 8, .balances_layers = false});
   key("moe_intermediate_size", &Config::moe_intermediate_size,
       {.fallback = 0, .min = 0, .flags = LAMINA_KEY_NULL_IS_ZERO, .doc = "width of an expert"});
 }

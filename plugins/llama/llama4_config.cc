@@ -70,7 +70,8 @@ void llama4_keys(Schema<Llama4Config>& key) {
                  .experts_aliases = {"num_experts"},
                  .experts = 16,
                  .least_experts = 0,
-                 .per_token = 1});
+                 .per_token = 1,
+                 .balances_layers = false});
   key("moe_layers", &C::moe_layers,
       {.min = 0,
        .doc = "indices of layers with experts, from 0; those beyond the last layer have no effect; "

@@ -782,6 +782,22 @@ TEST(ForeignKeys, ASumThatAlwaysDividesIsNoChoice) {
     EXPECT_FALSE(values_of(type, off).boolean("norm_topk_prob")) << type;
 }
 
+// Their classes have the key, and their models return logits of routers, but add no loss.
+TEST(ForeignKeys, ABalanceLossThatTheOriginalLacksIsLaminas) {
+  const std::string on = R"("output_router_logits": true)";
+  for (const char* type :
+       {"deepseek_v2", "deepseek_v3", "deepseek_v32", "gemma4_text", "llama4_text"}) {
+    const ModelConfig config = configure(small_config(type, ", " + on));
+    EXPECT_FALSE(config.values().boolean("output_router_logits")) << type;
+    ASSERT_EQ(config.idle().size(), 1u) << type;
+    EXPECT_TRUE(config.idle()[0].starts_with("output_router_logits (")) << config.idle()[0];
+    EXPECT_TRUE(values_of(type, R"(, "lamina": {)" + on + "}").boolean("output_router_logits"))
+        << type;
+  }
+  for (const char* type : {"deepseek_v4", "mixtral", "qwen3_moe", "gpt_oss"})
+    EXPECT_TRUE(values_of(type, ", " + on).boolean("output_router_logits")) << type;
+}
+
 TEST(ForeignKeys, UnreadKeysAreListedInOrder) {
   const ModelConfig config = configure(small_config(
       "llama", R"(, "zebra": 1, "alibi": true, "bottleneck": {"width": 3, "depth": [1, null]},

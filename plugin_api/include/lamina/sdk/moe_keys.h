@@ -47,6 +47,9 @@ struct MoeDefaults {
   std::int64_t per_token = 2;
   std::vector<std::string_view> per_token_aliases = {};
   double router_aux_loss_coef = 0.001;
+  // False: the original has no balance loss over all layers, so the keys of a config.json for it
+  // have no effect.
+  bool balances_layers = true;
 };
 
 // Far above any published model; every expert is a tensor in files.
@@ -67,12 +70,15 @@ void moe_keys(Schema<Config>& key, const MoeDefaults& defaults) {
        .doc = "experts K per token"});
   key("output_router_logits", &Config::output_router_logits,
       {.fallback = false,
+       .own = !defaults.balances_layers,
        .doc =
            "add router_aux_loss_coef times the load-balancing loss over all layers in training"});
   key("router_aux_loss_coef", &Config::router_aux_loss_coef,
       {.fallback = defaults.router_aux_loss_coef,
        .min = 0,
+       .own = !defaults.balances_layers,
        .doc = "weight of the load-balancing loss that output_router_logits adds"});
+  if (!defaults.balances_layers) key.ignore({"output_router_logits", "router_aux_loss_coef"});
   key("load_balance_loss_weight", &Config::load_balance_loss_weight,
       {.fallback = 0.0,
        .min = 0,
