@@ -243,12 +243,6 @@ void derive_v3(const Derived& derived) {
 
 std::string text(std::int64_t n) { return std::to_string(n); }
 
-void check_layers(const Config& c, const Problems& problem) {
-  if (c.mlp_layer_types.empty() && c.first_k_dense_replace > c.num_hidden_layers)
-    problem("first_k_dense_replace", "got ", c.first_k_dense_replace,
-            "; it must be at most num_hidden_layers = ", c.num_hidden_layers);
-}
-
 void check_experts(const Config& c, const Problems& problem) {
   check_moe(c, problem, "n_routed_experts");
   if (c.router_bias_counts_padding && c.router_bias_update_rate == 0)
@@ -339,7 +333,6 @@ void derive(const Config& c, const Derived& derived) {
 }
 
 void validate(const Config& c, const Problems& problem) {
-  check_layers(c, problem);
   check_experts(c, problem);
   check_indexer(c, problem);
   check_layer_types(c, problem);

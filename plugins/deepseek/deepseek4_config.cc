@@ -235,9 +235,6 @@ void check_layers(const Config& c, const Problems& problem) {
       problem(
           "compress_ratios", "got ", c.compress_ratios[i],
           " after the layers, for a prediction layer; these see only the window, so it must be 0");
-  if (c.mlp_layer_types.empty() && c.num_hash_layers > c.num_hidden_layers)
-    problem("num_hash_layers", "got ", c.num_hash_layers,
-            "; it must be at most num_hidden_layers = ", c.num_hidden_layers);
 }
 
 // Checks keys for some kinds of layers only. REQUIRES: check_layers() found nothing.

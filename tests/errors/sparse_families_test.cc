@@ -174,8 +174,6 @@ TEST(SparseFamilyErrors, KeysOfPartsThatAModelLacks) {
               {"'index_head_dim': got 2; it must be at least qk_rope_head_dim = 4"});
   expect_each(both, indexed("indexer_warm_up_chooses=true"),
               {"'indexer_warm_up_chooses': got true, which needs the dense warm-up"});
-  expect_each(both, {"first_k_dense_replace=3"},
-              {"'first_k_dense_replace': got 3; it must be at most num_hidden_layers = 2"});
   expect_each({"deepseek"}, {"n_group=8"}, {"'n_group': got 8 groups of one expert", "at most 4"});
   for (const char* key :
        {"biased_routing_weights=true", "learned_router_bias=true", "router_bias_update_rate=0.1"})
@@ -272,8 +270,6 @@ moe_intermediate_size = 8
       "layer_types = [\"sliding_attention\", \"sliding_attention\", "
       "\"compressed_sparse_attention\"]\ncompress_ratios = [0, 4, 4, 0]",
       {"'layer_types': contradicts compress_ratios"});
-  refuses("num_hash_layers = 4",
-          {"'num_hash_layers': got 4; it must be at most num_hidden_layers"});
   refuses("qk_rope_head_dim = 10", {"'qk_rope_head_dim': got 10; it must be even and at most"});
   refuses("layer_types = [\"sliding_attention\", \"full\", \"full\"]",
           {"model.layer_types", "\"compressed_sparse_attention\""});

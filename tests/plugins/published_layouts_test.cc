@@ -680,6 +680,17 @@ TEST(OlderNames, OfLfm2AreReadAsInTransformers) {
   EXPECT_EQ(theta(R"(, "theta": 70.0, "rope_parameters": {"rope_theta": 60.0})"), 60);
 }
 
+// As min(key, layers) in transformers. DeepSeek: 3 is a dense layer. V4: 8 is a layer with long
+// windows whose experts a table chooses.
+TEST(ListedLayers, CountsOfFirstLayersMayExceedTheLayers) {
+  using Blocks = std::vector<std::uint32_t>;
+  for (const char* type : {"deepseek_v2", "deepseek_v3"})
+    EXPECT_EQ(blocks_of(type, R"(, "first_k_dense_replace": 9)"), (Blocks{3, 3, 3, 3})) << type;
+  EXPECT_EQ(blocks_of("deepseek_v4", R"(, "num_hash_layers": 9,
+      "compress_ratios": [128, 128, 128, 128])"),
+            (Blocks{8, 8, 8, 8}));
+}
+
 // Llama Guard 4.
 TEST(ListedLayers, AModelWithoutExpertsIsDense) {
   EXPECT_EQ(blocks_of("llama4_text", R"(, "num_local_experts": 0, "num_experts_per_tok": 0,
