@@ -199,6 +199,13 @@ TEST(Weights, SurplusTensorsAreCountedAndOneIsNamed) {
                         "  also 'model.layers.3.weights.weight'");
 }
 
+TEST(Weights, SurplusTensorsMayHaveNoElements) {
+  TempDir folder;
+  std::map<std::string, io::TensorSpec> tensors = published();
+  tensors["model.layers.0.shared.weight"] = {"model.layers.0.shared.weight", DType::f32, {0, 4}};
+  EXPECT_EQ(load(folder.path(), tensors).pointers().size(), 5u);
+}
+
 TEST(Weights, WrongShapeIsShownBesideTheOneThatTheConfigAsksFor) {
   TempDir folder;
   std::map<std::string, io::TensorSpec> tensors = published();
