@@ -71,10 +71,11 @@ void attention_keys(Schema<Config>& key, const Defaults& d) {
 
 void indexer_keys(Schema<Config>& key) {
   key("index_n_heads", &Config::index_n_heads,
-      {.fallback = 0,
-       .min = 0,
+      {.min = 0,
        .own = true,
-       .doc = "heads of the indexer that selects keys; 0 = no indexer"});
+       .doc =
+           "heads of the indexer that selects keys; 0 = no indexer; default 0, or 64 in files of "
+           "V3.2"});
   key("index_head_dim", &Config::index_head_dim,
       {.fallback = 128, .min = 1, .own = true, .doc = "head width of the indexer"});
   key("index_topk", &Config::index_topk,
@@ -310,6 +311,11 @@ void keys(Schema<Config>& key) {
       {.choices = {kFullAttention, kIndexed, kIndexedBefore},
        .flags = LAMINA_KEY_HF_ONLY | LAMINA_KEY_PER_LAYER,
        .doc = "attention of each layer; must match index_n_heads"});
+  key("published_type", &Config::published_type,
+      {.aliases = {"model_type"},
+       .flags = LAMINA_KEY_HF_ONLY,
+       .own = true,
+       .doc = "deepseek_v32: index_n_heads is 64 by default"});
   common_keys(key, {.experts = 256,
                     .shared_experts = 1,
                     .expert_width = 2048,
@@ -319,6 +325,7 @@ void keys(Schema<Config>& key) {
 
 void derive_v2(const Config& c, const Derived& derived) {
   derived.set("first_k_dense_replace", 0);
+  derived.set("index_n_heads", 0);
   if (c.index_n_heads > 0) derived.set("index_topk", 2048);
   derived.set("split_kv_b", false);
 }
@@ -328,7 +335,9 @@ void derive(const Config& c, const Derived& derived) {
     derive_gguf(c, derived);
   else
     derive_v3(derived);
-  if (c.index_n_heads > 0) derived.set("index_topk", 2048);
+  const bool is_v32 = c.published_type == "deepseek_v32";
+  derived.set("index_n_heads", is_v32 ? 64 : 0);
+  if (is_v32 || c.index_n_heads > 0) derived.set("index_topk", 2048);
   derived.set("first_k_dense_replace", std::min<std::int64_t>(3, c.num_hidden_layers));
 }
 

@@ -38,6 +38,7 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   double router_bias_update_rate;
   bool router_bias_counts_padding;
 
+  std::string_view published_type;   // model_type of a config.json
   bool is_gguf;                      // the weights are from a GGUF file
   std::int64_t gguf_key_length_mla;  // in files with a matrix each for keys and values; 0 = one
 

@@ -572,8 +572,12 @@ TEST(LayerTypes, AWindowThatIsNullIsNone) {
 TEST(LayerTypes, SparseAttentionNeedsTheIndexer) {
   const std::string indexed = R"(, "layer_types": ["indexed_attention", "indexed_attention",
       "indexed_attention", "indexed_attention"])";
-  EXPECT_EQ(refusal("deepseek_v32", indexed + R"(, "index_n_heads": 2)"), "accepted");
-  EXPECT_NE(refusal("deepseek_v32", indexed).find("index_n_heads"), std::string::npos);
+  EXPECT_EQ(refusal("deepseek_v3", indexed + R"(, "index_n_heads": 2)"), "accepted");
+  EXPECT_NE(refusal("deepseek_v3", indexed).find("index_n_heads"), std::string::npos);
+  EXPECT_EQ(values_of("deepseek_v3", "").integer("index_n_heads"), 0);
+  EXPECT_EQ(values_of("deepseek_v32", indexed).integer("index_n_heads"), 64);
+  EXPECT_EQ(values_of("deepseek_v32", "").integer("index_topk"), 2048);
+  EXPECT_EQ(values_of("deepseek_v32", R"(, "index_n_heads": 2)").integer("index_n_heads"), 2);
 }
 
 TEST(LayerTypes, WithoutChunksAllLayersSeeEverything) {

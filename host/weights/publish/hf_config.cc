@@ -139,6 +139,8 @@ std::string hf_config(const registry::FamilyNames& names, const registry::ModelC
     const config::Entry* entry = values.find(key.key.name);
     if (key.ignored || !entry || key.key.name.starts_with(kGgufPrefix)) continue;
     const std::string& path = path_of(key);
+    // Such a key is for reading: its value is in other keys.
+    if (key.json_only && path.starts_with(config::kOwnObject)) continue;
     // A family's key without a default and without a value is derived again when it is read.
     const bool unset = !key.host && !key.key.preset && is_zero(entry->value);
     if (path.starts_with(config::kOwnObject) && (unset || has_default(key, entry->value, values)))
