@@ -1,5 +1,6 @@
 // Calls a family's functions for the config of one model: final values, plan, options.
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 
 #include "config/model_keys.h"
@@ -40,34 +41,48 @@ config::Value zero_of(const ModelKey& key) {
   }
 }
 
-// Splits the alias "per_layer_config.*.head_dim", which gives `key` for some layers, into the name
-// of the object and "head_dim", the name of the value for all layers.
-std::optional<std::pair<std::string_view, std::string_view>> of_all_layers(const ModelKey& key) {
-  for (const std::string& alias : key.key.aliases)
-    if (const std::size_t star = alias.find(".*."); star != std::string::npos)
-      return std::pair{std::string_view(alias).substr(0, star),
-                       std::string_view(alias).substr(star + 3)};
-  return {};
+// Returns 5 for the name "per_layer_config.5.head_dim" and the alias "per_layer_config.*.head_dim".
+std::optional<std::size_t> layer_of(std::string_view name, std::string_view object,
+                                    std::string_view member) {
+  constexpr std::size_t kMostLayers = 1 << 16;
+  if (name.size() <= object.size() + member.size() + 2 || !name.starts_with(object) ||
+      !name.ends_with(member))
+    return {};
+  const std::string_view index =
+      name.substr(object.size() + 1, name.size() - object.size() - member.size() - 2);
+  std::size_t layer = 0;
+  const auto [end, error] = std::from_chars(index.data(), index.data() + index.size(), layer);
+  if (error != std::errc{} || end != index.data() + index.size() || layer >= kMostLayers) return {};
+  return layer;
 }
 
-// Transformers 5 omits values from such an object that are equal in all layers: if the object
-// exists without `key`, all layers have the common value.
-std::optional<config::RawEntry> shared_by_layers(const ModelKey& key, const config::Raw& raw) {
-  const auto names = of_all_layers(key);
-  if (!names) return {};
-  const auto object = std::ranges::find_if(raw.sections, [&](const config::RawSection& s) {
-    return without_section(s.key) == names->first;
-  });
-  if (object == raw.sections.end()) return {};
-  const std::string folder = object->key.substr(0, object->key.size() - names->first.size());
-  const config::RawEntry* of_all = nullptr;
-  for (const config::RawEntry& entry : raw.entries) {
-    if (!entry.key.starts_with(folder)) continue;
-    if (config::is_called(key.key, std::string_view(entry.key).substr(folder.size()))) return {};
-    if (std::string_view(entry.key).substr(folder.size()) == names->second) of_all = &entry;
+// Moves the values of single layers, "per_layer_config.5.head_dim", out of `raw` to a list: element
+// i is the value of layer i, 0 if it has none. Transformers 5 omits values that all layers have, so
+// the list has an element if the object exists. Returns nothing for other keys and files.
+std::optional<config::RawEntry> take_by_layer(const ModelKey& key, config::Raw& raw) {
+  if (key.kind != LAMINA_KIND_INT_LIST) return {};
+  for (const std::string& alias : key.key.aliases) {
+    const std::size_t star = alias.find(".*.");
+    if (star == std::string::npos) continue;
+    const std::string_view object = std::string_view(alias).substr(0, star),
+                           member = std::string_view(alias).substr(star + 3);
+    const auto section = std::ranges::find_if(raw.sections, [&](const config::RawSection& s) {
+      return without_section(s.key) == object;
+    });
+    if (section == raw.sections.end()) continue;
+    config::List values{config::Value(0)};
+    std::erase_if(raw.entries, [&](const config::RawEntry& entry) {
+      const auto layer = layer_of(without_section(entry.key), object, member);
+      if (!layer || !entry.value.get_if<std::int64_t>()) return false;
+      if (values.size() <= *layer) values.resize(*layer + 1, config::Value(0));
+      values[*layer] = entry.value;
+      return true;
+    });
+    const std::string folder = section->key.substr(0, section->key.size() - object.size());
+    return config::RawEntry{
+        folder + key.key.name, config::Value(std::move(values)), section->origin, {}, ""};
   }
-  if (of_all == nullptr) return {};
-  return config::RawEntry{folder + key.key.name, of_all->value, of_all->origin, {}, ""};
+  return {};
 }
 
 bool is_word_for_absent(const ModelKey& key, const config::Value& value) {
@@ -92,12 +107,12 @@ void drop_absent(const std::vector<ModelKey>& keys, config::Raw& raw) {
   }
 }
 
-// Returns `raw` with a zero for each null of a key whose null means zero, and with values common to
-// all layers.
+// Returns `raw` with a zero for each null of a key whose null means zero, and with values of single
+// layers as lists.
 config::Raw with_implied(const std::vector<ModelKey>& keys, const config::Raw& raw) {
   config::Raw out = raw;
   for (const ModelKey& key : keys)
-    if (std::optional<config::RawEntry> entry = shared_by_layers(key, raw))
+    if (std::optional<config::RawEntry> entry = take_by_layer(key, out))
       out.entries.push_back(*std::move(entry));
   for (const config::RawSection& null : raw.nulls)
     for (const ModelKey& key : keys)

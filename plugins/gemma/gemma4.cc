@@ -35,10 +35,7 @@ Tensor attention(Scope s, const Config& c, const Kind& kind, Tensor x_BTD, const
   const std::int64_t n = c.num_attention_heads;
   const std::int64_t h = kind.global ? c.global_head_dim : c.head_dim;
   const bool bias = c.attention_bias, keys_are_values = kind.global && c.attention_k_eq_v;
-  const bool own_heads = keys_are_values || (kind.global && c.global_heads_apart);
-  const std::int64_t k = own_heads && c.num_global_key_value_heads > 0
-                             ? c.num_global_key_value_heads
-                             : c.num_key_value_heads;
+  const std::int64_t k = kind.global ? global_kv_heads(c) : c.num_key_value_heads;
   const RopeOptions rotation = rope_of(c, kind);
   const AttendOptions options{
       .scale = 1,

@@ -19,6 +19,9 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   std::int64_t num_global_key_value_heads;    // K of global layers without wv; 0 = as local ones
   bool attention_k_eq_v;                      // global layers take values from wk
   bool global_heads_apart;                    // K of global layers also counts with wv
+  // The values of per_layer_config by layer: 0, and after the end, as all layers; empty = the file
+  // lacks it.
+  std::vector<std::int64_t> layer_head_dims, layer_kv_heads;
   double local_rope_theta, global_rope_theta;
   double global_rope_factor;       // positions of global layers are divided by it
   double partial_rotary_factor;    // fraction of a global head's dims that are rotated
@@ -50,6 +53,8 @@ struct Kind {
 };
 // One for each layer.
 std::vector<Kind> kinds_of(const Config& c);
+// K of global layers.
+std::int64_t global_kv_heads(const Config& c);
 
 inline constexpr std::uint32_t kLocal = 1, kGlobal = 2, kLocalShared = 3, kGlobalShared = 4,
                                kPerLayerInputs = 5;

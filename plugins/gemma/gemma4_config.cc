@@ -10,10 +10,20 @@ using namespace lamina::sdk;
 
 void attention_keys(Schema<Config>& key) {
   key("global_head_dim", &Config::global_head_dim,
-      {.fallback = 512,
-       .min = 2,
-       .aliases = {"per_layer_config.*.head_dim"},
-       .doc = "head width H of global layers"});
+      {.min = 2,
+       .doc = "head width H of global layers; default 512, or as config.json's per_layer_config"});
+  const auto by_layer = [&](std::string_view name, std::vector<std::int64_t> Config::*member,
+                            std::string_view alias) {
+    key(name, member,
+        {.min = 0,
+         .aliases = {alias},
+         .flags = LAMINA_KEY_HF_ONLY,
+         .own = true,
+         .doc =
+             "the value of single layers, which may be another one in global layers; 0 = as all"});
+  };
+  by_layer("layer_head_dims", &Config::layer_head_dims, "per_layer_config.*.head_dim");
+  by_layer("layer_kv_heads", &Config::layer_kv_heads, "per_layer_config.*.num_key_value_heads");
   key("final_logit_softcapping", &Config::final_logit_softcapping,
       {.fallback = 0.0,
        .min = 0,
@@ -22,15 +32,13 @@ void attention_keys(Schema<Config>& key) {
   key("attention_k_eq_v", &Config::attention_k_eq_v,
       {.fallback = false, .doc = "global layers take their values from the key projection"});
   key("num_global_key_value_heads", &Config::num_global_key_value_heads,
-      {.fallback = 0,
-       .min = 0,
-       .aliases = {"per_layer_config.*.num_key_value_heads"},
+      {.min = 0,
        .flags = LAMINA_KEY_NULL_IS_ZERO,
        .doc = "key/value heads K of global layers with attention_k_eq_v; 0 = num_key_value_heads"});
   key("global_heads_apart", &Config::global_heads_apart,
-      {.fallback = false,
-       .own = true,
-       .doc = "num_global_key_value_heads also counts without attention_k_eq_v, as in MaxText"});
+      {.own = true,
+       .doc = "num_global_key_value_heads also counts without attention_k_eq_v, as in MaxText and "
+              "config.json's per_layer_config"});
   key("attention_bias", &Config::attention_bias,
       {.fallback = false, .doc = "biases in the attention projections"});
   key("sliding_window", &Config::sliding_window,
@@ -97,8 +105,47 @@ void expert_keys(Schema<Config>& key) {
       {.fallback = 0, .min = 0, .flags = LAMINA_KEY_NULL_IS_ZERO, .doc = "width of an expert"});
 }
 
+std::int64_t value_of(const std::vector<std::int64_t>& by_layer, std::size_t layer,
+                      std::int64_t of_all) {
+  return layer < by_layer.size() && by_layer[layer] != 0 ? by_layer[layer] : of_all;
+}
+
+// Returns the value of the last global layer.
+std::int64_t of_global(const Config& c, const std::vector<std::int64_t>& by_layer,
+                       std::int64_t of_all) {
+  const std::vector<Kind> kinds = kinds_of(c);
+  for (std::size_t i = kinds.size(); i-- > 0;)
+    if (kinds[i].global) return value_of(by_layer, i, of_all);
+  return of_all;
+}
+
+// `key` has the value of global layers, which is `used`.
+void check_by_layer(const Config& c, const Problems& problem, std::string_view key,
+                    std::int64_t used, const std::vector<std::int64_t>& by_layer,
+                    std::int64_t of_all) {
+  if (by_layer.empty()) return;
+  const std::vector<Kind> kinds = kinds_of(c);
+  if (by_layer.size() > kinds.size())
+    return problem(key, "per_layer_config names layer ", by_layer.size() - 1, "; there are ",
+                   kinds.size(), " layers, from 0");
+  const std::int64_t of_globals = of_global(c, by_layer, of_all);
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    const std::int64_t got = value_of(by_layer, i, of_all);
+    const std::int64_t right = kinds[i].global ? of_globals : of_all;
+    if (got != right)
+      return problem(key, "per_layer_config has ", got, " for layer ", i, "; it must be ", right,
+                     ", as in all ", kinds[i].global ? "global" : "local", " layers");
+  }
+  if (used != of_globals)
+    problem(key, "got ", used, ", and per_layer_config has ", of_globals,
+            " for global layers; remove one of them");
+}
+
 void validate_heads(const Config& c, const Problems& problem) {
   check_heads(c, problem);
+  check_by_layer(c, problem, "global_head_dim", c.global_head_dim, c.layer_head_dims, c.head_dim);
+  check_by_layer(c, problem, "num_global_key_value_heads", global_kv_heads(c), c.layer_kv_heads,
+                 c.num_key_value_heads);
   const std::int64_t k = c.num_global_key_value_heads;
   if ((c.attention_k_eq_v || c.global_heads_apart) && k > 0 && c.num_attention_heads % k != 0)
     problem("num_global_key_value_heads", "got ", k,
@@ -165,6 +212,18 @@ void derive(const Config& c, const Derived& derived) {
   derived.set("rope_parameters.full_attention.partial_rotary_factor",
               c.global_rope_type.empty() ? 0.25 : 1.0);
   derived.set("rope_parameters.full_attention.rope_type", kProportional);
+  const bool by_layer = !c.layer_head_dims.empty();
+  derived.set("global_head_dim", by_layer ? of_global(c, c.layer_head_dims, c.head_dim) : 512);
+  const std::int64_t k = of_global(c, c.layer_kv_heads, c.num_key_value_heads);
+  const bool apart = k != c.num_key_value_heads;
+  derived.set("num_global_key_value_heads", apart ? k : 0);
+  derived.set("global_heads_apart", apart && !c.attention_k_eq_v);
+}
+
+std::int64_t global_kv_heads(const Config& c) {
+  const bool own = c.attention_k_eq_v || c.global_heads_apart;
+  return own && c.num_global_key_value_heads > 0 ? c.num_global_key_value_heads
+                                                 : c.num_key_value_heads;
 }
 
 void validate(const Config& c, const Problems& problem) {
@@ -177,9 +236,11 @@ std::vector<Kind> kinds_of(const Config& c) {
   const std::int64_t layers = c.num_hidden_layers, own = layers - c.num_kv_shared_layers;
   std::vector<Kind> out;
   std::optional<std::int64_t> last[2];  // the last local and global layer that computes keys
+  // derive() runs before the host checks the length of layer_types.
   const std::vector<std::string_view> types =
-      c.layer_types.empty() ? alternating_kinds(layers, 6, kFullAttention, kSlidingAttention)
-                            : c.layer_types;
+      c.layer_types.size() != static_cast<std::size_t>(layers)
+          ? alternating_kinds(layers, 6, kFullAttention, kSlidingAttention)
+          : c.layer_types;
   for (std::int64_t i = 0; i < layers; ++i) {
     Kind kind{.global = types[static_cast<std::size_t>(i)] == kFullAttention, .shared = i >= own};
     if (c.full_last_layer && i + 1 == layers) kind.global = true;

@@ -592,6 +592,44 @@ TEST(LayerTypes, AreRefusedPerLayerIfTheFamilyHasNone) {
             std::string::npos);
 }
 
+// One layer of the four is global, the last.
+TEST(LayerTypes, GlobalLayersOfGemma4HaveTheHeadsOfPerLayerConfig) {
+  const auto more = [](const std::string& layers, const std::string& rest = "") {
+    return R"(, "head_dim": 16, "per_layer_config": {)" + layers + "}" + rest;
+  };
+  const auto expect_heads = [&](const std::string& json, std::int64_t width, std::int64_t heads,
+                                bool apart) {
+    const config::Table values = values_of("gemma4_text", json);
+    EXPECT_EQ(values.integer("global_head_dim"), width) << json;
+    EXPECT_EQ(values.integer("num_global_key_value_heads"), heads) << json;
+    EXPECT_EQ(values.boolean("global_heads_apart"), apart) << json;
+  };
+  const std::string both = R"("03": {"head_dim": 32, "num_key_value_heads": 2})";
+  const std::string of_keys = R"(, "attention_k_eq_v": true)";
+  expect_heads(more(both), 32, 2, true);
+  expect_heads(more(both, of_keys), 32, 2, false);
+  expect_heads(more(R"("3": {"head_dim": 32})"), 32, 0, false);
+  expect_heads(more(""), 16, 0, false);
+  expect_heads(R"(, "head_dim": 16, "num_global_key_value_heads": 2)", 512, 2, false);
+  const auto expect_refusal = [&](const std::string& json, const std::string& says) {
+    const std::string text = refusal("gemma4_text", json);
+    EXPECT_NE(text.find(says), std::string::npos) << text;
+  };
+  expect_refusal(
+      more(R"("1": {"num_key_value_heads": 2})"),
+      "'num_global_key_value_heads': per_layer_config has 2 for layer 1; it must be 4, as "
+      "in all local layers");
+  expect_refusal(more(both, R"(, "layer_types": ["full_attention", "sliding_attention",
+                      "sliding_attention", "full_attention"])"),
+                 "'global_head_dim': per_layer_config has 16 for layer 0; it must be 32, as in all "
+                 "global layers");
+  expect_refusal(more(R"("4": {"head_dim": 32})"),
+                 "'global_head_dim': per_layer_config names layer 4; there are 4 layers, from 0");
+  expect_refusal(
+      more(both, of_keys + R"(, "num_global_key_value_heads": 1)"),
+      "'num_global_key_value_heads': got 1, and per_layer_config has 2 for global layers");
+}
+
 TEST(Nulls, AsKeyValueHeadsAreTheQueryHeads) {
   // `sizes` without num_key_value_heads, whose default in most of these classes is another number.
   const std::string sizes = R"(, "vocab_size": 32, "hidden_size": 64, "intermediate_size": 64,

@@ -78,7 +78,9 @@ struct Key {
   // the value is not given, so that derive() or the default sets it: {"auto"}.
   std::vector<std::string_view> choices = {};
   // Other dotted paths in config.json. "layers[].width" gives a list: the member "width" of every
-  // object in the list "layers", 0 or "" where an object lacks it.
+  // object in the list "layers", 0 or "" where an object lacks it. "per_layer_config.*.width" gives
+  // a list of integers by the layer that the star stands for: 0 where it has no value, and as long
+  // as the last layer that has one, but at least one element if the object exists.
   std::vector<std::string_view> aliases = {};
   std::string_view hf_name = {};  // path in an exported config.json; empty = the name
   std::uint32_t flags = 0;        // LAMINA_KEY_*
