@@ -110,12 +110,11 @@ std::int64_t value_of(const std::vector<std::int64_t>& by_layer, std::size_t lay
   return layer < by_layer.size() && by_layer[layer] != 0 ? by_layer[layer] : of_all;
 }
 
-// Returns the value of the last global layer.
-std::int64_t of_global(const Config& c, const std::vector<std::int64_t>& by_layer,
-                       std::int64_t of_all) {
-  const std::vector<Kind> kinds = kinds_of(c);
-  for (std::size_t i = kinds.size(); i-- > 0;)
-    if (kinds[i].global) return value_of(by_layer, i, of_all);
+// Returns the value of a single layer that differs from `of_all`, or `of_all` without one.
+// check_by_layer() requires it of the global layers.
+std::int64_t of_global(const std::vector<std::int64_t>& by_layer, std::int64_t of_all) {
+  for (std::size_t i = by_layer.size(); i-- > 0;)
+    if (const std::int64_t value = value_of(by_layer, i, of_all); value != of_all) return value;
   return of_all;
 }
 
@@ -128,7 +127,7 @@ void check_by_layer(const Config& c, const Problems& problem, std::string_view k
   if (by_layer.size() > kinds.size())
     return problem(key, "per_layer_config names layer ", by_layer.size() - 1, "; there are ",
                    kinds.size(), " layers, from 0");
-  const std::int64_t of_globals = of_global(c, by_layer, of_all);
+  const std::int64_t of_globals = of_global(by_layer, of_all);
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     const std::int64_t got = value_of(by_layer, i, of_all);
     const std::int64_t right = kinds[i].global ? of_globals : of_all;
@@ -213,8 +212,8 @@ void derive(const Config& c, const Derived& derived) {
               c.global_rope_type.empty() ? 0.25 : 1.0);
   derived.set("rope_parameters.full_attention.rope_type", kProportional);
   const bool by_layer = !c.layer_head_dims.empty();
-  derived.set("global_head_dim", by_layer ? of_global(c, c.layer_head_dims, c.head_dim) : 512);
-  const std::int64_t k = of_global(c, c.layer_kv_heads, c.num_key_value_heads);
+  derived.set("global_head_dim", by_layer ? of_global(c.layer_head_dims, c.head_dim) : 512);
+  const std::int64_t k = of_global(c.layer_kv_heads, c.num_key_value_heads);
   const bool apart = k != c.num_key_value_heads;
   derived.set("num_global_key_value_heads", apart ? k : 0);
   derived.set("global_heads_apart", apart && !c.attention_k_eq_v);
@@ -236,11 +235,9 @@ std::vector<Kind> kinds_of(const Config& c) {
   const std::int64_t layers = c.num_hidden_layers, own = layers - c.num_kv_shared_layers;
   std::vector<Kind> out;
   std::optional<std::int64_t> last[2];  // the last local and global layer that computes keys
-  // derive() runs before the host checks the length of layer_types.
   const std::vector<std::string_view> types =
-      c.layer_types.size() != static_cast<std::size_t>(layers)
-          ? alternating_kinds(layers, 6, kFullAttention, kSlidingAttention)
-          : c.layer_types;
+      c.layer_types.empty() ? alternating_kinds(layers, 6, kFullAttention, kSlidingAttention)
+                            : c.layer_types;
   for (std::int64_t i = 0; i < layers; ++i) {
     Kind kind{.global = types[static_cast<std::size_t>(i)] == kFullAttention, .shared = i >= own};
     if (c.full_last_layer && i + 1 == layers) kind.global = true;

@@ -189,7 +189,7 @@ TEST(Faults, F28CountsOfExpertsAndLayersAreLimited) {
                "num_attention_heads = 2\nnum_key_value_heads = 2\nhead_dim = 8\nnum_experts = 4\n"
                "num_experts_per_tok = 2\n");
   const std::pair<const char*, const char*> cases[] = {
-      {"model.num_experts=65537", "'model.num_experts' must be an integer, at least 1 and at most"},
+      {"model.num_experts=65537", "'model.num_experts' must be an integer, at least 0 and at most"},
       {"model.num_experts=10000000", "at most 65536, got 10000000"},
       {"model.num_hidden_layers=8193", "'num_hidden_layers' must be 1 to 8192, got 8193"},
       {"model.num_hidden_layers=0", "'model.num_hidden_layers' must be an integer, at least 1"},

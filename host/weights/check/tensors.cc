@@ -173,8 +173,6 @@ class Checker {
     for (std::string_view name : files_.names()) {
       if (used.contains(name) || used.contains(files_.stored_name(name))) continue;
       if (is_zero_bias(name)) continue;
-      // transformers saves shared experts of width 0.
-      if (files_.tensor(name).shape.num_elements() == 0) continue;
       if (const registry::TensorRow* row = ignored.by(std::string(name))) {
         if (row->tied) check_tied(map, name);
         continue;
@@ -182,6 +180,8 @@ class Checker {
       // A checkpoint may also contain encoders for images and sound.
       const bool other =
           model_.config().in_wrapper() && !layers_.empty() && !name.starts_with(layers_);
+      // transformers saves shared experts of width 0.
+      if (!other && files_.tensor(name).shape.num_elements() == 0) continue;
       (other ? others : left).emplace_back(name);
     }
     if (!others.empty())
