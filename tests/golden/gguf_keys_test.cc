@@ -322,7 +322,7 @@ TEST(GgufKeyRules, ModelsWithExpertsUseSome) {
   KeyValues keys = keys_of("qwen3moe");
   keys["expert_used_count"] = 0u;
   EXPECT_ERROR_SAYS(values_of("qwen3moe", keys), ExitCode::checkpoint,
-                    "'num_experts_per_tok' must be");
+                    "'num_experts_per_tok': got 0; a layer has num_experts = 4 experts");
   KeyValues dense = keys_of("qwen3");
   dense["expert_count"] = 0u;
   dense["expert_used_count"] = 0u;
