@@ -9,6 +9,9 @@
 namespace lamina::cuda {
 namespace {
 
+// As in host/backends/cpu/delta_rule/chunk.h.
+constexpr double kLeastDecay = -1e4;
+
 // Returns e^x, corrected for the rounding of x to f32.
 LAMINA_GPU_FUNCTION float exp_of(double x) {
   const float near = static_cast<float>(x), power = gpu::exp(near);
@@ -110,7 +113,10 @@ class DeltaChunk {
     const int i = gpu::thread_index();
     if (i < kC) {
       double sum = 0;
-      for (int j = 0; j <= i && j < size_; ++j) sum += static_cast<double>(g[number(j)]);
+      for (int j = 0; j <= i && j < size_; ++j) {
+        const double x = static_cast<double>(g[number(j)]);
+        sum += x < kLeastDecay ? kLeastDecay : x;
+      }
       sums_[i] = sum;
       beta_[i] = i < size_ ? beta[number(i)] : 0.0f;
     }
