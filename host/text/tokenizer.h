@@ -83,6 +83,9 @@ class Tokenizer {
 
   // One more than the largest id.
   virtual std::int64_t vocab_size() const = 0;
+  // Likewise, without tokens that only the files beside the vocabulary have: models may lack their
+  // rows.
+  virtual std::int64_t num_own_ids() const { return vocab_size(); }
 
   virtual std::optional<TokenId> bos_id() const = 0;
   virtual std::optional<TokenId> eos_id() const = 0;

@@ -196,6 +196,10 @@ TEST(Tokenizer, FilesBesideItMakeTokensSpecial) {
   EXPECT_EQ(
       with(R"({"added_tokens_decoder":{}})", R"({"eos_token":"<x>"})")->encode("a <x> b", special),
       as_text);
+  // The space of the vocabulary is spelt otherwise in files.
+  const auto space = with(R"({"pad_token":" "})");
+  EXPECT_EQ(space->decode(Ids{'a', ' ', 'b'}, true), "a b");
+  EXPECT_FALSE(space->pad_id());
   // A key makes an added token special, a list does not.
   const std::string plain = R"(,{"id":259,"content":"<x>","special":false})";
   EXPECT_EQ(with(R"({"image_token":"<x>"})", "{}", plain)->encode("a <x> b"), as_text);
@@ -215,10 +219,12 @@ TEST(Tokenizer, TheConfigListsAddedTokens) {
       with(R"("259":{"content":"<end>","special":false,"normalized":false,"rstrip":true})");
   EXPECT_EQ(changed->encode("a<end> b", special), (Ids{'a', 259, 'b'}));
   EXPECT_EQ(changed->decode(Ids{'a', 259, 'b'}, true), "ab");
-  const auto more = with(R"("300":{"content":"<y>"},"280":{"content":"<x>","special":true})");
+  const auto more = with(R"("270":{"content":""},"300":{"content":"<y>"},)"
+                         R"("280":{"content":"<x>","special":true})");
   EXPECT_EQ(more->encode("<end><x><y>", special), (Ids{259, 260, 261}));
   EXPECT_EQ(more->decode(Ids{'a', 259, 260, 261}, true), "a<y>");
   EXPECT_EQ(more->vocab_size(), 262);
+  EXPECT_EQ(more->num_own_ids(), 260);
 }
 
 TEST(Tokenizer, TheConfigSplitsSpecialTokens) {

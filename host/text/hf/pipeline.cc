@@ -52,11 +52,17 @@ void Pipeline::add_token(AddedToken token, const std::function<void(std::string)
 
 void Pipeline::add_named(AddedToken token) {
   if (has_added(token.content)) return;
-  const auto id = model_->find(token.content);
+  const auto id = find_spelt(token.content);
   if (!id) return;
   token.id = *id;
   // The id is refused only if an added token is the alphabet's spelling of this content.
   add_token(std::move(token), [](const std::string&) {});
+}
+
+std::optional<TokenId> Pipeline::find_spelt(const std::string& content) const {
+  if (has_added(content) || !words_are_bytes_) return find_token(content);
+  const auto bytes = byte_level_bytes(content);
+  return bytes ? model_->find(*bytes) : std::nullopt;
 }
 
 void Pipeline::add_other_id(TokenId id, const std::string& content, bool special) {
@@ -73,7 +79,7 @@ void Pipeline::set_ids(std::optional<TokenId> bos, std::optional<TokenId> eos,
 
 void Pipeline::set_names(const TokenNames& names) {
   const auto find = [this](const std::optional<std::string>& name) {
-    return name ? find_token(*name) : std::nullopt;
+    return name ? find_spelt(*name) : std::nullopt;
   };
   set_ids(find(names.bos), find(names.eos), find(names.pad));
 }

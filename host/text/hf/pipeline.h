@@ -42,6 +42,9 @@ class Pipeline final : public Tokenizer {
   void add_token(AddedToken token, const std::function<void(std::string)>& refuse);
   // Adds a special token with its id in the vocabulary, if it has one and is not added yet.
   void add_named(AddedToken token);
+  // Finds an added token, or one of the vocabulary as files spell it: a space is "Ġ" in GPT-2's
+  // alphabet, so " " is no token of such a vocabulary.
+  std::optional<TokenId> find_spelt(const std::string& content) const;
   // True if a token with this content was added.
   bool has_added(const std::string& content) const { return by_content_.contains(content); }
   // Another id of a token that was already added: decodes like it and is never found in a text.
@@ -50,6 +53,7 @@ class Pipeline final : public Tokenizer {
   // For vocabularies that are not byte-level.
   void set_cleans_up_spaces(bool on) { cleans_up_spaces_ = on; }
   void set_names(const TokenNames& names);
+  void set_own_ids(std::int64_t count) { own_ids_ = count; }
   void set_ids(std::optional<TokenId> bos, std::optional<TokenId> eos, std::optional<TokenId> pad);
 
   std::vector<TokenId> encode(std::string_view text, const EncodeOptions& options) const override;
@@ -63,6 +67,7 @@ class Pipeline final : public Tokenizer {
   std::vector<AddedText> added_tokens() const override;
   std::optional<TokenId> find_token(std::string_view text) const override;
   std::int64_t vocab_size() const override { return vocab_size_; }
+  std::int64_t num_own_ids() const override { return own_ids_.value_or(vocab_size_); }
   std::optional<TokenId> bos_id() const override { return bos_id_; }
   std::optional<TokenId> eos_id() const override { return eos_id_; }
   std::optional<TokenId> pad_id() const override { return pad_id_; }
@@ -98,6 +103,7 @@ class Pipeline final : public Tokenizer {
   TokenId first_added_ = std::numeric_limits<TokenId>::max();  // usually they are last
   std::unordered_map<std::string, TokenId> by_content_;
   std::int64_t vocab_size_ = 0;
+  std::optional<std::int64_t> own_ids_;
   std::optional<TokenId> bos_id_, eos_id_, pad_id_;
   // Bytes of each token in the middle of a text, if they differ from the vocabulary's; computed at
   // the first request.

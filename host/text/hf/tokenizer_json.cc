@@ -100,9 +100,10 @@ void add_tokens(const JsonValue& root, const std::string& directory, Pipeline& o
       out.add_token(std::move(token),
                     [&](std::string what) { json.at("id").fail(std::move(what)); });
     }
+  out.set_own_ids(out.vocab_size());
   for (AddedToken& token : read_added_tokens(directory)) {
-    if (out.has_added(token.content)) continue;
-    token.id = out.find_token(token.content).value_or(static_cast<TokenId>(out.vocab_size()));
+    if (token.content.empty() || out.has_added(token.content)) continue;
+    token.id = out.find_spelt(token.content).value_or(static_cast<TokenId>(out.vocab_size()));
     const std::string content = token.content;
     out.add_token(std::move(token), [&](std::string what) {
       user_error(ExitCode::checkpoint, directory + "/tokenizer_config.json",

@@ -68,7 +68,7 @@ void add_tokens(const std::string& directory, const TokenNames& names, Pipeline&
     for (const AddedToken& token : tokens) out.add_named(token);
   for (const auto& name : {names.bos, names.eos, names.pad, names.unk}) {
     if (!name) continue;
-    if (const auto id = out.find_token(*name))
+    if (const auto id = out.find_spelt(*name))
       out.add_token({*id, *name, false, false, false, false, true},
                     [&](std::string what) { refuse(*name, what); });
   }

@@ -106,11 +106,11 @@ void set_learning(decoder::Model& model, const config::RunConfig& run) {
 
 void check_vocabulary(const text::Tokenizer& tokenizer, const decoder::Model& model,
                       const config::RunConfig& run) {
-  if (tokenizer.vocab_size() <= model.vocab_size()) return;
+  if (tokenizer.num_own_ids() <= model.vocab_size()) return;
   throw UserError(
       ExitCode::usage,
       {"model.vocab_size",
-       fmt::format("is {}; the tokenizer has {} ids", model.vocab_size(), tokenizer.vocab_size()),
+       fmt::format("is {}; the tokenizer has {} ids", model.vocab_size(), tokenizer.num_own_ids()),
        {model.config().describe("vocab_size"),
         run.train.from.empty()
             ? "raise it to at least that"
