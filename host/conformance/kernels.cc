@@ -18,6 +18,7 @@
 #include "conformance/rows.h"
 #include "conformance/subject.h"
 #include "conformance/variants.h"
+#include "core/round_up.h"
 #include "decode/session.h"
 #include "lamina/names.h"
 #include "ops/custom.h"
@@ -224,6 +225,13 @@ std::vector<SmallModel> wide_uses(const FamilySubject& subject, const SmallModel
   const auto widths = widest_uses(subject, small);
   auto reached = widths;
   std::vector<SmallModel> out;
+  const auto add_with = [&](const std::string& key, std::int64_t size) {
+    const std::optional<SmallModel> wide = with_size(subject, small, key, size);
+    if (!wide) return;
+    for (const auto& [op, width] : widest_uses(subject, *wide))
+      reached[op] = std::max(reached[op], width);
+    out.push_back(*wide);
+  };
   const registry::ModelConfig config = subject.configure(small);
   for (const registry::ModelKey& key : subject.family().keys()) {
     const std::string& name = key.key.name;
@@ -241,14 +249,8 @@ std::vector<SmallModel> wide_uses(const FamilySubject& subject, const SmallModel
         const auto least = *now + static_cast<std::int64_t>(std::ceil(
                                       static_cast<double>(wanted - width->second) / per_unit));
         // Some sizes must be a multiple of another one.
-        for (const std::int64_t size : {least, (least + *now - 1) / *now * *now}) {
-          if (reached[op] >= wanted) break;
-          const std::optional<SmallModel> wide = with_size(subject, small, name, size);
-          if (!wide) continue;
-          for (const auto& [of, found] : widest_uses(subject, *wide))
-            reached[of] = std::max(reached[of], found);
-          out.push_back(*wide);
-        }
+        for (const std::int64_t size : {least, round_up(least, *now)})
+          if (reached[op] < wanted) add_with(name, size);
       }
     }
   }

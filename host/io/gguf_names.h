@@ -97,12 +97,12 @@ inline constexpr ConfigName kConfigNames[] = {
     {"final_logit_softcapping", "final_logit_softcapping"},
 };
 
-// Keys without a usual value. A file must have them if the family has the key of config.json,
+// Keys without a usual value, which a file must have if the family has the key of config.json.
 inline constexpr ConfigName kRequiredKeys[] = {
     {"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
     {"attention.layer_norm_epsilon", "layer_norm_epsilon"},
 };
-// or if the family names the key of the file in full (ext/gguf.h).
+// Likewise if the family names the key of the file in full (ext/gguf.h).
 inline constexpr std::string_view kRequiredIfNamed[] = {"attention.sliding_window", "logit_scale",
                                                         "shortconv.l_cache"};
 

@@ -33,6 +33,15 @@ TEST_P(Sequence, OneThreadAndTwoDecodeTheSameBits) {
   expect_conforms(conformance::check_threads_decode_the_same, GetParam());
 }
 
+// Returns a function that returns tokens [begin, end) of a row, borrowed from `rows`.
+auto parts_of(const Rows& rows) {
+  return [&rows](std::size_t row, std::int64_t begin, std::int64_t end) {
+    return std::span<const std::int32_t>(rows.ids).subspan(
+        row * static_cast<std::size_t>(rows.tokens) + static_cast<std::size_t>(begin),
+        static_cast<std::size_t>(end - begin));
+  };
+}
+
 // A chat continues from the prefix that it shares with the text that was read before.
 TEST_P(Sequence, KeepingAPrefixEqualsReadingAfresh) {
   const decoder::Model model = open_model(GetParam().path);
@@ -65,10 +74,7 @@ TEST_P(Sequence, ResettingOneRowOfThreeEqualsDecodingEachAlone) {
   const weights::Weights weights = load_weights(GetParam(), model);
   const Rows rows = random_rows(model, 4, test_tokens(model));
   const std::int64_t half = rows.tokens / 2;
-  const auto part = [&](std::int64_t row, std::int64_t begin, std::int64_t end) {
-    return std::span<const std::int32_t>(rows.ids).subspan(
-        static_cast<std::size_t>(row * rows.tokens + begin), static_cast<std::size_t>(end - begin));
-  };
+  const auto part = parts_of(rows);
   const decode::SessionOptions alone = {.capacity = rows.tokens, .call_tokens = rows.tokens};
   decode::SessionOptions three = alone;
   three.batch = 3;
@@ -97,11 +103,7 @@ TEST_P(Sequence, ReorderedSequencesContinueAsTheirParents) {
   const weights::Weights weights = load_weights(GetParam(), model);
   const Rows rows = random_rows(model, 2, test_tokens(model));
   const std::int64_t half = rows.tokens / 2;
-  const auto part = [&](std::size_t row, std::int64_t begin, std::int64_t end) {
-    return std::span<const std::int32_t>(rows.ids).subspan(
-        row * static_cast<std::size_t>(rows.tokens) + static_cast<std::size_t>(begin),
-        static_cast<std::size_t>(end - begin));
-  };
+  const auto part = parts_of(rows);
   const decode::SessionOptions alone = {.capacity = rows.tokens, .call_tokens = rows.tokens};
   decode::SessionOptions two = alone;
   two.batch = 2;

@@ -81,9 +81,10 @@ AddedToken read_added_token(const JsonValue& json) {
 // the vocabulary, else the next one.
 void add_tokens(const JsonValue& root, const std::string& directory, Pipeline& out) {
   const SpecialTokens special = read_special_tokens(directory);
-  const auto config = read_config_tokens(directory).value_or(std::vector<AddedToken>());
+  const std::optional<std::vector<AddedToken>> config = read_config_tokens(directory);
   std::unordered_map<std::string_view, const AddedToken*> in_config;
-  for (const AddedToken& token : config) in_config.emplace(token.content, &token);
+  if (config)
+    for (const AddedToken& token : *config) in_config.emplace(token.content, &token);
   const auto is_named = [&special](const std::string& content) {
     return std::ranges::find(special.named, content, &AddedToken::content) != special.named.end();
   };
@@ -101,7 +102,7 @@ void add_tokens(const JsonValue& root, const std::string& directory, Pipeline& o
                     [&](std::string what) { json.at("id").fail(std::move(what)); });
     }
   out.set_own_ids(out.vocab_size());
-  for (AddedToken& token : read_added_tokens(directory)) {
+  for (AddedToken token : config ? *config : read_added_tokens(directory)) {
     if (token.content.empty() || out.has_added(token.content)) continue;
     token.id = out.find_spelt(token.content).value_or(static_cast<TokenId>(out.vocab_size()));
     const std::string content = token.content;
