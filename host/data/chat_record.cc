@@ -260,6 +260,18 @@ MaskedTokens completion_of(const JsonValue& prompt, const JsonValue& completion,
   return out;
 }
 
+ChatDocuments documents_of(const Conversation& conversation, const Reading& reading) {
+  ChatDocuments out{chat::training_tokens(reading.tokenizer, template_of(reading), conversation,
+                                          learned(reading)),
+                    {}};
+  if (reading.loss_on == LossOn::all) return out;
+  std::size_t first = out.documents.empty() ? 0 : conversation.size();
+  while (first > 0 && conversation.role(first - 1) != "assistant") --first;
+  for (; first < conversation.size(); ++first)
+    out.skipped_roles.emplace_back(conversation.role(first));
+  return out;
+}
+
 }  // namespace
 
 JsonValue member_of(const JsonValue& record, std::string_view key) {
@@ -300,18 +312,8 @@ MaskedTokens completion_of_messages(const std::vector<JsonValue>& prompt,
                                  std::move(whole).finish(record, place));
 }
 
-std::vector<std::string> roles_of(const JsonValue& record) {
-  std::vector<std::string> out;
-  if (const JsonValue messages = member_of(record, "messages"))
-    for (const JsonValue message : messages.elements())
-      out.emplace_back(message.at("role").as_string());
-  else if (const JsonValue turns = member_of(record, "conversations"))
-    for (const JsonValue turn : turns.elements()) out.emplace_back(turn.at("from").as_string());
-  return out;
-}
-
-std::vector<MaskedTokens> read_chat_record(const JsonValue& record, const std::string& place,
-                                           const Reading& reading) {
+ChatDocuments read_chat_record(const JsonValue& record, const std::string& place,
+                               const Reading& reading) {
   if (!record.is_object()) record.fail("must be an object, got " + record.describe());
   const JsonValue messages = member_of(record, "messages"),
                   turns = member_of(record, "conversations"),
@@ -319,9 +321,10 @@ std::vector<MaskedTokens> read_chat_record(const JsonValue& record, const std::s
   const bool is_conversation = messages || turns || instruction;
   if (const JsonValue prompt = member_of(record, "prompt");
       prompt && (!is_conversation || member_of(record, "completion"))) {
-    return {completion_of(prompt,
-                          record_member(record, "completion", "", preference_advice(record)),
-                          record, place, reading)};
+    return {
+        {completion_of(prompt, record_member(record, "completion", "", preference_advice(record)),
+                       record, place, reading)},
+        {}};
   }
   ConversationWriter out(reading);
   if (messages) {
@@ -343,8 +346,7 @@ std::vector<MaskedTokens> read_chat_record(const JsonValue& record, const std::s
                     ? std::vector<std::string>{"data.form = \"jsonl\" reads objects with a text"}
                     : advice);
   }
-  return chat::training_tokens(reading.tokenizer, template_of(reading),
-                               std::move(out).finish(record, place), learned(reading));
+  return documents_of(std::move(out).finish(record, place), reading);
 }
 
 }  // namespace lamina::data

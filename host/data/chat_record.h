@@ -11,6 +11,12 @@
 
 namespace lamina::data {
 
+struct ChatDocuments {
+  std::vector<chat::MaskedTokens> documents;
+  // The roles of messages in no document: those after the last answer, or all if none is trained.
+  std::vector<std::string> skipped_roles;
+};
+
 // Reads one record in any of these forms; `place` is "FILE:LINE", for errors:
 //   {"messages": [{"role": "user", "content": ".."}, ..], "tools": ..}
 //   {"conversations": [{"from": "human", "value": ".."}, ..], "system": ".."}     ShareGPT
@@ -22,11 +28,8 @@ namespace lamina::data {
 // see chat::is_learned(). "tools" (a list, or JSON in a string), "documents" and the members of
 // "chat_template_kwargs" are passed to the template. Errors (class data or usage): the record has
 // none of these forms; the template rejects it.
-std::vector<chat::MaskedTokens> read_chat_record(const JsonValue& record, const std::string& place,
-                                                 const Reading& reading);
-
-// Returns the roles of a record's messages, in order.
-std::vector<std::string> roles_of(const JsonValue& record);
+ChatDocuments read_chat_record(const JsonValue& record, const std::string& place,
+                               const Reading& reading);
 
 // Returns a member of a record, or nothing. Formats in columns give every record all members, so
 // null means that it is absent.

@@ -11,6 +11,10 @@ void write_sources(const std::vector<TokenSource>& sources, JsonWriter& json) {
     json.key("documents").value(source.counts.num_documents);
     json.key("empty_documents").value(source.counts.num_empty_documents);
     json.key("unlearned_records").value(source.counts.num_unlearned_records);
+    json.key("skipped_messages").value(source.counts.num_skipped_messages);
+    json.key("skipped_roles").begin_array();
+    for (const std::string& role : source.skipped_roles) json.value(role);
+    json.end_array();
     json.key("bytes").value(source.counts.num_bytes).key("tokens").value(source.num_tokens);
     json.key("bad_records").value(source.num_bad_records).key("bad").begin_array();
     for (const BadRecord& record : source.bad_records)
@@ -34,6 +38,10 @@ void read_sources(const JsonValue& list, std::vector<TokenSource>& sources) {
     source->counts.num_documents = saved.at("documents").as_uint64();
     source->counts.num_empty_documents = saved.at("empty_documents").as_uint64();
     source->counts.num_unlearned_records = saved.at("unlearned_records").as_uint64();
+    source->counts.num_skipped_messages = saved.at("skipped_messages").as_uint64();
+    source->skipped_roles.clear();
+    for (const JsonValue role : saved.at("skipped_roles").elements())
+      source->skipped_roles.emplace_back(role.as_string());
     source->counts.num_bytes = saved.at("bytes").as_uint64();
     source->num_tokens = saved.at("tokens").as_uint64();
     source->num_bad_records = saved.at("bad_records").as_uint64();

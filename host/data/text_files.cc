@@ -43,6 +43,7 @@ TextFileCounts& TextFileCounts::operator+=(const TextFileCounts& other) {
   num_documents += other.num_documents;
   num_empty_documents += other.num_empty_documents;
   num_unlearned_records += other.num_unlearned_records;
+  num_skipped_messages += other.num_skipped_messages;
   num_bytes += other.num_bytes;
   return *this;
 }

@@ -15,7 +15,8 @@ struct TextFileCounts {
   std::uint64_t num_empty_documents = 0;  // only white space; skipped
   // Records without labels (conversations without an answer, pairs of equal answers); skipped.
   std::uint64_t num_unlearned_records = 0;
-  std::uint64_t num_bytes = 0;  // of the whole file, uncompressed
+  std::uint64_t num_skipped_messages = 0;  // after the last answer of other conversations
+  std::uint64_t num_bytes = 0;             // of the whole file, uncompressed
 
   TextFileCounts& operator+=(const TextFileCounts& other);
 };

@@ -80,9 +80,7 @@ class Tokenizing {
       else if (reading_.form == DataForm::preference)
         documents = read_preference_record(record.root(), place, reading_);
       else
-        documents = read_chat_record(record.root(), place, reading_);
-      if (reading_.form == DataForm::chat && documents.empty())
-        add_roles(roles_of(record.root()), out_.unlearned_roles);
+        documents = read_conversation(record.root(), place);
     } catch (const UserError& error) {
       return bad_record(place, error.text());
     }
@@ -100,6 +98,14 @@ class Tokenizing {
       ++out_.counts.num_documents;
       add_text(text);
     }
+  }
+
+  std::vector<chat::MaskedTokens> read_conversation(const JsonValue& record,
+                                                    const std::string& place) {
+    ChatDocuments read = read_chat_record(record, place, reading_);
+    add_roles(read.skipped_roles, out_.skipped_roles);
+    if (!read.documents.empty()) out_.counts.num_skipped_messages += read.skipped_roles.size();
+    return std::move(read.documents);
   }
 
   void bad_record(const std::string& place, ErrorText text) {

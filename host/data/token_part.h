@@ -26,8 +26,8 @@ struct TokenPart {
   TextFileCounts counts;
   std::uint64_t num_bad_records = 0;
   std::vector<BadRecord> bad_records;  // the first few
-  // Roles of messages in conversations without an answer, each once; the first few.
-  std::vector<std::string> unlearned_roles;
+  // Roles of messages that no answer follows, each once; the first few.
+  std::vector<std::string> skipped_roles;
 };
 
 inline constexpr std::size_t kMaxBadRecords = 5;  // kept with text; others are only counted

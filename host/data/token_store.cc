@@ -47,9 +47,8 @@ std::string unlearned_text(std::uint64_t num_records, DataForm form) {
 
 std::string advice_on_roles(const std::vector<TokenSource>& sources) {
   std::vector<std::string> roles;
-  for (const TokenSource& source : sources) add_roles(source.unlearned_roles, roles);
-  if (std::ranges::find(roles, "assistant") != roles.end() ||
-      std::ranges::find(roles, "gpt") != roles.end())
+  for (const TokenSource& source : sources) add_roles(source.skipped_roles, roles);
+  if (std::ranges::find(roles, "assistant") != roles.end())
     return "an answer follows another message, and neither \"weight\" nor \"train\" excludes it";
   if (roles.empty()) return "an answer is a message with the role assistant; there are no messages";
   for (std::string& role : roles) role = printable(role, 40);

@@ -26,7 +26,7 @@ void TokenSource::add(const TokenPart& part) {
   num_bad_records += part.num_bad_records;
   for (const BadRecord& record : part.bad_records)
     if (bad_records.size() < kMaxBadRecords) bad_records.push_back(record);
-  add_roles(part.unlearned_roles, unlearned_roles);
+  add_roles(part.skipped_roles, skipped_roles);
 }
 
 std::vector<std::vector<std::string>> find_sources(const std::vector<std::string>& patterns,

@@ -22,9 +22,9 @@ struct TokenSource {
   std::size_t num_files = 0;
   TextFileCounts counts;  // over all its files
   std::uint64_t num_tokens = 0;
-  std::uint64_t num_bad_records = 0;         // skipped
-  std::vector<BadRecord> bad_records;        // the first few of them
-  std::vector<std::string> unlearned_roles;  // see TokenPart
+  std::uint64_t num_bad_records = 0;       // skipped
+  std::vector<BadRecord> bad_records;      // the first few of them
+  std::vector<std::string> skipped_roles;  // see TokenPart
 
   void add(const TokenPart& part);  // adds the counts of the part
 };

@@ -100,6 +100,25 @@ TEST(ChatRecord, AFileWithoutAnyAnswerHasNothingToLearn) {
   EXPECT_EQ(data.train_sources.at(0).counts.num_documents, 1u);
 }
 
+TEST(ChatRecord, MessagesAfterTheLastAnswerAreCountedWithTheirRoles) {
+  Chats chats(
+      R"({"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yo"}, {"role": "user", "content": "more"}, {"role": "model", "content": "m"}]})"
+      "\n"
+      R"({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}, {"from": "human", "value": "c"}]})"
+      "\n"
+      R"({"messages": [{"role": "user", "content": "x"}, {"role": "bot", "content": "y"}]})"
+      "\n"
+      R"({"prompt": "ab", "completion": "cd", "messages": [{"role": "robot", "content": "z"}]})");
+  TokenSource source = chats.load().train_sources.at(0);
+  EXPECT_EQ(source.counts.num_skipped_messages, 3u);
+  EXPECT_EQ(source.counts.num_unlearned_records, 1u);
+  EXPECT_EQ(source.skipped_roles, (Rows{"user", "model", "bot"}));
+  chats.section().loss_on = "all";
+  source = chats.load().train_sources.at(0);
+  EXPECT_EQ(source.counts.num_skipped_messages, 0u);
+  EXPECT_EQ(source.skipped_roles, Rows{});
+}
+
 TEST(ChatRecord, EveryPublishedFormIsRead) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"conversations": [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "yo"}]})",

@@ -353,7 +353,9 @@ TEST(LoadData, ConversationsAreStoredWithLearnedParts) {
   section.bad_records = "skip";
   section.train = {dir.write("a.jsonl",
                              "{\"prompt\": \"ab\", \"completion\": \"c\"}\noops\n"
+                             "{\"messages\": [{\"role\": \"model\", \"content\": \"x\"}]}\n"
                              "{\"prompt\": \"d\", \"completion\": \"ef\"}\n")};
+  section.chat_template = dir.write("chat.jinja", "x");
   section.sequence_length = 8;
   const auto tokenizer = load_tokenizer(section);
   const RunData held = load_data(section, 3, *tokenizer, 258);
@@ -366,8 +368,9 @@ TEST(LoadData, ConversationsAreStoredWithLearnedParts) {
   EXPECT_EQ(stored.train.num_labels(), 5u);
   EXPECT_EQ(stored.train_sources[0].num_bad_records, 1u);
   EXPECT_EQ(stored.train_sources[0].bad_records[0].where, section.train[0] + ":2");
+  EXPECT_EQ(stored.train_sources[0].skipped_roles, std::vector<std::string>{"model"});
   // Another template gives another store, even if no record uses the template.
-  section.chat_template = dir.write("t.jinja", "x");
+  section.chat_template = dir.write("t.jinja", "y");
   EXPECT_NE(build_stores(section, *tokenizer, 258, {})[0].path, built[0].path);
   // Templates in the tokenizer's directory have no effect beside it: a checkpoint has it there,
   // too.

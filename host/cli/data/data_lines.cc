@@ -1,6 +1,6 @@
 #include "cli/data/data_lines.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <span>
@@ -23,6 +23,12 @@ std::string documents_text(std::uint64_t count, data::DataForm form) {
                                             : number_of(count, "document");
 }
 
+std::string roles_text(std::vector<std::string> roles) {
+  if (roles.empty()) return "";
+  for (std::string& role : roles) role = printable(role, 40);
+  return fmt::format(" (roles: {})", fmt::join(roles, ", "));
+}
+
 std::string source_line(const std::string& name, const data::TokenSource& s, data::DataForm form) {
   const std::string empty =
       s.counts.num_empty_documents == 0
@@ -33,12 +39,17 @@ std::string source_line(const std::string& name, const data::TokenSource& s, dat
                                     ? ""
                                     : ", " + number_of(s.counts.num_unlearned_records, "record") +
                                           " with no trainable token skipped";
+  const std::string messages = s.counts.num_skipped_messages == 0
+                                   ? ""
+                                   : ", " + number_of(s.counts.num_skipped_messages, "message") +
+                                         " after the last answer skipped";
   const std::string bad =
       s.num_bad_records == 0 ? "" : ", " + number_of(s.num_bad_records, "bad record") + " skipped";
-  return fmt::format("{}: {}, {}, {}{}, {}{}{}", name, number_of(s.num_files, "file"),
+  return fmt::format("{}: {}, {}, {}{}, {}{}{}{}{}", name, number_of(s.num_files, "file"),
                      bytes_text(static_cast<double>(s.counts.num_bytes)),
                      documents_text(s.counts.num_documents, form), empty,
-                     number_of(s.num_tokens, "token"), unlearned, bad);
+                     number_of(s.num_tokens, "token"), unlearned, messages,
+                     roles_text(s.skipped_roles), bad);
 }
 
 void add_sources(std::span<const data::TokenSource> sources, std::string_view before,
@@ -57,6 +68,7 @@ void add_sources(std::span<const data::TokenSource> sources, std::string_view be
     rest.num_tokens += source.num_tokens;
     rest.num_bad_records += source.num_bad_records;
     rest.counts += source.counts;
+    data::add_roles(source.skipped_roles, rest.skipped_roles);
   }
   lines.push_back(
       source_line(fmt::format("{}{} more", before, sources.size() - shown), rest, form));
