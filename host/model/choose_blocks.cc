@@ -100,17 +100,18 @@ class Chooser {
         what_(what),
         method_(method),
         workers_(workers),
-        map_(weights::match_weights(model_, *files)) {
-    out_.storages = weights::choose_storage(model_, what, DType::bf16);
+        map_(weights::match_weights(model_, *files)),
+        read_by_layers_(read_by_layers(model_)) {}
+
+  ChosenBlocks run() && {
+    out_.storages = weights::choose_storage(model_, what_, DType::bf16, [this](auto storages) {
+      out_.storages.assign(storages.begin(), storages.end());
+      check_method();
+    });
+    check_forms();
     out_.blocks.resize(out_.storages.size());
     errors_.resize(out_.storages.size());
     rounded_groups_.resize(out_.storages.size());
-    read_by_layers_ = read_by_layers(model_);
-  }
-
-  ChosenBlocks run() && {
-    check_method();
-    check_forms();
     if (!method_.calibrate.empty()) calibrate();
     if (method_.target_bits) spend_bits();
     return std::move(out_);
@@ -136,11 +137,10 @@ class Chooser {
     bool any = false;
     for (std::size_t i = 0; i < out_.storages.size(); ++i) any |= may_change(i);
     if (!any)
-      throw UserError(
-          ExitCode::usage,
-          {kTargetBits,
-           fmt::format("has no effect: no matrix gets {}", what_.format),
-           {"remove it, or check the rules, and warnings about matrices that stay plain"}});
+      throw UserError(ExitCode::usage,
+                      {kTargetBits,
+                       fmt::format("has no effect: no matrix gets {}", what_.format),
+                       {"remove it, or check the rules", rows_of_format()}});
     weights::check_budget(model_, out_.storages, *method_.target_bits, kTargetBits);
   }
 
@@ -152,8 +152,13 @@ class Chooser {
                     {kCalibrate,
                      "has no effect: no matrix of the layers gets an int4 format or mxfp4, and "
                      "only these are rounded with error feedback",
-                     {"remove it, use --format int4, or check the rules, and warnings about "
-                      "matrices that stay plain"}});
+                     {"remove it, use --format int4, or check the rules", rows_of_format()}});
+  }
+
+  // The other reason for matrices without the format.
+  std::string rows_of_format() const {
+    return fmt::format("matrices whose rows are not multiples of {} values stay plain",
+                       formats::row_unit(what_.format));
   }
 
   // Sets the storages for the check only: the text is read with the plain model.
@@ -338,8 +343,8 @@ class Chooser {
   const QuantiseMethod& method_;
   const Workers& workers_;
   weights::TensorMap map_;
-  ChosenBlocks out_;
   std::vector<bool> read_by_layers_;  // by parameter
+  ChosenBlocks out_;
   std::vector<std::optional<FormatErrors>> errors_;
   std::vector<std::vector<std::int64_t>> rounded_groups_;  // of experts, by parameter
 };
