@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -39,8 +40,10 @@ class TextSamples {
   TextSamples(TextSampleOptions options, const decoder::Model& model,
               const text::Tokenizer& tokenizer, const Backend& backend);
 
-  // `weights`: one pointer per parameter, the same in every call.
-  std::vector<train::Sample> sample(std::span<const ConstTensorRef> weights);
+  // `weights`: one pointer per parameter, the same in every call. Returns the samples that were
+  // complete before `should_stop`, which is called between tokens, returned true.
+  std::vector<train::Sample> sample(std::span<const ConstTensorRef> weights,
+                                    const std::function<bool()>& should_stop = {});
 
  private:
   TextSampleOptions options_;

@@ -87,6 +87,27 @@ TEST(Samples, ChangeNoBitOfTraining) {
   expect_equal_tensors(folder, "with", "without");
 }
 
+// All prompts would take a minute.
+TEST(Samples, EndSoonAfterASignal) {
+  constexpr std::size_t kPrompts = 20000;
+  std::string prompts;
+  for (std::size_t i = 0; i < kPrompts; ++i) prompts += "\"\", ";
+  const TempDir folder;
+  std::string text = tiny_run_file("out");
+  text.insert(text.find("[train]\n") + 8,
+              "sample_every_steps = 1\nsample_prompts = [" + prompts + "]\n");
+  folder.write("run.toml", text);
+  const Finished f = lamina::testing::run_shell(
+      "env --default-signal=INT " LAMINA_BUILD_DIR
+      "/bin/lamina train run.toml & for i in {1..500}; do [[ -s out/metrics.jsonl ]] && break; "
+      "sleep 0.02; done; kill -INT $!; wait $!",
+      {.folder = folder.path()});
+  EXPECT_EQ(f.code, 75) << f.err;
+  EXPECT_THAT(f.err, HasSubstr("stopped after step 1; "));
+  for (const SampledStep& line : samples_in(folder / "out"))
+    EXPECT_LT(line.prompts.size(), kPrompts);
+}
+
 TEST(Samples, PromptsMustFitTheModel) {
   const TempDir folder;
   const Finished f = train(

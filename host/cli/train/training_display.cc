@@ -117,7 +117,7 @@ train::LoopEvents events_of(const Arguments& arguments, const train::Loop& loop,
     };
   if (extras.samples)
     events.sample = [samples = extras.samples](std::span<const ConstTensorRef> used) {
-      std::vector<train::Sample> out = samples->sample(used);
+      std::vector<train::Sample> out = samples->sample(used, [] { return stop_signal() != 0; });
       for (const train::Sample& sample : out)
         log::info("sample  {}|{}", printable(sample.prompt), printable(sample.text, kSampleBytes));
       return out;

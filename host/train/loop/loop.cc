@@ -289,9 +289,11 @@ void Loop::write(const MetricsRecord& record) {
 }
 
 void Loop::write_samples(const LoopEvents& events) {
+  const std::vector<Sample> samples = events.sample(state_.used());
+  if (samples.empty()) return;
   JsonWriter line;
   line.begin_object().key("step").value(progress_.step).key("samples").begin_array();
-  for (const Sample& sample : events.sample(state_.used()))
+  for (const Sample& sample : samples)
     line.begin_object()
         .key("prompt")
         .value(sample.prompt)

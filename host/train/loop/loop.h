@@ -47,7 +47,7 @@ struct LoopEvents {
   std::function<void(const Step&)> step;
   std::function<void(const Validation&)> validation;
   // Called as train.sample_every_steps says, with the parameters as programs read them, one pointer
-  // each, which must not be written.
+  // each, which must not be written. Returns fewer samples, or none, if it was asked to stop.
   std::function<std::vector<Sample>(std::span<const ConstTensorRef> used)> sample;
   SaveEvents save;
   // Called between steps. should_stop: save, then stop. should_save: save, then continue.
