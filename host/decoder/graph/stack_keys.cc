@@ -14,11 +14,11 @@ const config::Entry* given_key(const ModelParts& parts, std::string_view key) {
   return parts.config.is_host_key(key) ? parts.config.values().find(key) : nullptr;
 }
 
-void refuse_key(const config::Entry& entry, std::string_view why) {
+void refuse_key(const config::Entry& entry, std::string_view why, std::string_view advice) {
   throw UserError(ExitCode::usage, {entry.origin.text,
                                     fmt::format("'model.{}' is {}, but {}", entry.key,
                                                 config::to_toml(entry.value), why),
-                                    {"remove it"}});
+                                    {std::string(advice)}});
 }
 
 namespace {
@@ -140,17 +140,20 @@ BlockOptions block_options(ModelParts& parts) {
   }
   const registry::MtpSpec& mtp = parts.options.mtp;
   if (out.dropout > 0 && out.layer_dropout != LayerDropout::none && mtp.depth > 0) {
+    const std::string advice = fmt::format("set 'model.{}' to \"none\", or 'model.{}' to 0.0",
+                                           config::kLayerDropout, config::kDropout);
     if (out.layer_dropout == LayerDropout::update)
       refuse_key(*given_key(parts, config::kLayerDropout),
-                 "layers of multi-token prediction have no input that it could add to");
+                 "layers of multi-token prediction have no input that it could add to", advice);
     if (!mtp.final_norm)
       refuse_key(*given_key(parts, config::kDropout),
-                 "layers of multi-token prediction end with a norm, which comes after the dropout; "
-                 "use 'layer_dropout' = \"none\"");
+                 "layers of multi-token prediction end with a norm, which comes after the dropout",
+                 advice);
     if (mtp.carries)
       refuse_key(*given_key(parts, config::kDropout),
                  "layers of multi-token prediction end by merging the residual "
-                 "streams, which comes after the dropout; use 'layer_dropout' = \"none\"");
+                 "streams, which comes after the dropout",
+                 advice);
   }
   return out;
 }

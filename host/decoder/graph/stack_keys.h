@@ -9,7 +9,8 @@ namespace lamina::decoder {
 // Returns the entry of a host's key if it was given, else null.
 const config::Entry* given_key(const ModelParts& parts, std::string_view key);
 // UserError (exit 2): the entry cannot be combined with `why`.
-[[noreturn]] void refuse_key(const config::Entry& entry, std::string_view why);
+[[noreturn]] void refuse_key(const config::Entry& entry, std::string_view why,
+                             std::string_view advice = "remove it");
 
 // Sets the options of the family from these keys. UserError (exit 2) if a key conflicts with the
 // family's options, or would have no effect.
