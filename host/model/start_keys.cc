@@ -19,16 +19,34 @@ struct Difference {
   const config::Entry* now;
   std::string text;
 };
-std::vector<Difference> differences(const decoder::Model& model, const decoder::Model& source) {
+
+bool is_default(const config::Entry& entry) {
+  return entry.origin.kind == config::Origin::Kind::preset;
+}
+
+// `has_file`: the values are a model file's, with its defaults, else the directory's, with others
+// for some keys.
+std::vector<Difference> differences(const decoder::Model& model, const decoder::Model& source,
+                                    bool has_file) {
   std::vector<Difference> out;
   for (const config::Entry& now : model.config().values().entries()) {
     const config::Entry* before = source.config().values().find(now.key);
-    if (now.origin.kind == config::Origin::Kind::preset || (before && before->value == now.value))
-      continue;
+    if ((is_default(now) && !has_file) || (before && before->value == now.value)) continue;
     out.push_back(
-        {&now, fmt::format("{} is {} at {}, but {} there", now.key, config::to_toml(now.value),
-                           now.origin.text, before ? config::to_toml(before->value) : "absent")});
+        {&now, fmt::format("{} is {} {}, but {} there", now.key, config::to_toml(now.value),
+                           is_default(now) ? "by default" : "at " + now.origin.text,
+                           before ? config::to_toml(before->value) : "absent")});
   }
+  return out;
+}
+
+// Returns the keys of the directory that a model file lacks.
+std::vector<std::string> lacking(const decoder::Model& model, const decoder::Model& source) {
+  std::vector<std::string> out;
+  for (const config::Entry& before : source.config().values().entries())
+    if (!model.config().values().has(before.key))
+      out.push_back(
+          fmt::format("{} is absent, but {} there", before.key, config::to_toml(before.value)));
   return out;
 }
 
@@ -39,6 +57,12 @@ bool drops_predictions(const Difference& difference, const decoder::Model& sourc
          *difference.now->value.get_if<std::int64_t>() < source.mtp_depth();
 }
 
+// A default must overrule the directory's value.
+config::Origin origin_of(const config::Entry& now) {
+  if (!is_default(now)) return now.origin;
+  return {config::Origin::Kind::run_file, now.origin.text};
+}
+
 // Returns the model with other values of some keys.
 config::ModelSource with_values(const config::ModelSource& from,
                                 std::span<const Difference> changed) {
@@ -46,7 +70,7 @@ config::ModelSource with_values(const config::ModelSource& from,
   for (const Difference& difference : changed)
     out.raw.entries.push_back({.key = "model." + difference.now->key,
                                .value = difference.now->value,
-                               .origin = difference.now->origin,
+                               .origin = origin_of(*difference.now),
                                .folder = {},
                                .source = {}});
   return out;
@@ -96,30 +120,40 @@ std::vector<Difference> changing_of(std::vector<Difference> all, const EffectOf&
 void check_start_keys(const config::RunConfig& run, const Description& from,
                       const registry::Catalog& plugins, const decoder::ModelOptions& options,
                       const decoder::Model& model, const decoder::Model& source) {
-  const std::vector<Difference> all = differences(model, source);
+  // The values of another family are not the directory's.
+  const bool has_file = !run.model.path.empty() && model.family().name() == source.family().name();
+  const std::vector<Difference> all = differences(model, source, has_file);
   std::vector<Difference> removing, others;
   for (const Difference& difference : all)
     (drops_predictions(difference, source) ? removing : others).push_back(difference);
-  std::vector<Difference> changing;
-  if (run.train.fresh.empty() && !others.empty()) {
+  const std::vector<std::string> absent =
+      has_file ? lacking(model, source) : std::vector<std::string>();
+  std::vector<std::string> notes;
+  if (run.train.fresh.empty() && !(others.empty() && absent.empty())) {
     const config::ModelSource before = with_values(from.source, removing);
     const decoder::Model plain = make(before, plugins, options);
-    changing = changing_of(others, [&](std::span<const Difference> some) {
+    const bool is_same = has_file && computes_the_same(plain, make(run.model, plugins, options));
+    const auto effect_of = [&](std::span<const Difference> some) {
       try {
         const decoder::Model now = make(with_values(before, some), plugins, options);
         return computes_the_same(plain, now) ? Effect::none : Effect::changes;
       } catch (const UserError&) {
         return Effect::invalid;
       }
-    });
+    };
+    if (!is_same) {
+      for (const Difference& difference : changing_of(others, effect_of))
+        notes.push_back(difference.text);
+      if (notes.empty()) notes = absent;
+    }
   }
-  if (changing.empty()) {
+  if (notes.empty()) {
     for (const Difference& difference : all) log::info("model.{}", difference.text);
     return;
   }
-  std::vector<std::string> notes;
-  for (const Difference& difference : changing) notes.push_back(difference.text);
-  notes.emplace_back("remove them; if they create new tensors, list these in train.fresh");
+  notes.push_back(
+      fmt::format("remove {}; if they create new tensors, list these in train.fresh",
+                  has_file ? "the model file, or give it the values of the directory" : "them"));
   throw UserError(ExitCode::usage,
                   {config::place_in(run)("train.from"),
                    fmt::format("{} is not the model that [model] describes", run.train.from),

@@ -134,6 +134,23 @@ TEST(KeysOfTheModel, ComeFromTheDirectory) {
   }
 }
 
+TEST(KeysOfTheModel, OfAModelFileCountWithItsDefaults) {
+  const TempDir folder;
+  LoraRun::write_file(folder, "llama3_gqa");
+  const auto file_without = [&](const std::string& line) {
+    std::string text = folder.read("model/config.json");
+    text.erase(text.find(line), line.size());
+    return "path=" + folder.write("other.json", text);
+  };
+  EXPECT_NO_THROW(
+      run_with(folder, "llama3_gqa", {file_without("\"max_position_embeddings\": 512,")}));
+  EXPECT_ERROR_SAYS(run_with(folder, "llama3_gqa", {file_without("\"rope_theta\": 500000.0,")}),
+                    ExitCode::usage,
+                    "is not the model that [model] describes\n"
+                    "  rope_theta is 10000.0 by default, but 500000.0 there\n"
+                    "  remove the model file, or give it the values of the directory; ");
+}
+
 // The message names only the keys that change the model.
 TEST(KeysOfTheModel, AreNamedAloneWhereKeysOfTrainingDifferToo) {
   const TempDir folder;
