@@ -10,6 +10,7 @@
 #include "config/layer_pair.h"
 #include "config/model_text.h"
 #include "config/wrapper.h"
+#include "core/without_dots.h"
 
 namespace lamina::config {
 namespace {
@@ -153,6 +154,18 @@ std::map<std::string, std::string> read_remat_tags(const Table& values) {
   return out;
 }
 
+// Returns the folder without a last "/" or "/.".
+std::filesystem::path plain_folder(const std::string& folder) {
+  const std::filesystem::path out = without_dots(folder);
+  return out.has_filename() ? out : out.parent_path();
+}
+
+// `folder` is a plain_folder().
+std::filesystem::path folder_above(const std::filesystem::path& folder) {
+  const bool is_dots = folder.filename() == "." || folder.filename() == "..";
+  return is_dots ? without_dots(folder / "..") : folder.parent_path();
+}
+
 // Fills in defaults that depend on other values.
 void fill_computed(RunConfig& c, Table& values) {
   auto fill = [&values](const std::string& key, const Value& value) {
@@ -161,14 +174,15 @@ void fill_computed(RunConfig& c, Table& values) {
   };
   if (c.run.name.empty()) fill("run.name", c.run.name = c.file.stem().string());
   if (c.run.out.empty()) fill("run.out", c.run.out = "runs/" + c.run.name);
+  // Every spelling of a run directory means the same paths in it and beside it.
+  const std::filesystem::path out = plain_folder(c.run.out);
+  Entry named = *values.find("run.out");
+  named.value = c.run.out = out.string();
+  values.put(std::move(named));
   if (!values.has("data.tokenizer"))
     fill("data.tokenizer", c.data.tokenizer = c.train.from.empty() ? "byte" : c.train.from);
-  if (c.data.store.empty()) {
-    const std::filesystem::path out = c.run.out.ends_with('/')
-                                          ? std::filesystem::path(c.run.out).parent_path()
-                                          : std::filesystem::path(c.run.out);
-    fill("data.store", c.data.store = (out.parent_path() / "tokens").string());
-  }
+  if (c.data.store.empty())
+    fill("data.store", c.data.store = (folder_above(out) / "tokens").string());
   if (c.lora.alpha == 0) fill("lora.alpha", c.lora.alpha = static_cast<double>(c.lora.rank));
   if (c.train.microbatch_size == 0)
     fill("train.microbatch_size", c.train.microbatch_size = c.train.batch_size);

@@ -95,6 +95,24 @@ TEST_F(RunFile, RelativePathsStartAtTheFolderOfTheFile) {
   EXPECT_EQ(c.data.tokenizer, "byte");
 }
 
+TEST_F(RunFile, ARunDirectoryIsTheSameInEverySpelling) {
+  for (const std::string out :
+       {"runs/a", "runs/a/", "runs/a/.", "runs/./a//./", "runs/b/../a", "runs/a/b/.."}) {
+    SCOPED_TRACE(out);
+    for (const RunConfig& c : {load_run(write("[run]\nout = \"" + out + "\"\n")),
+                               load_run(write(""), {{"run.out=" + in_folder(out)}, {}})}) {
+      EXPECT_EQ(c.run.out, in_folder("runs/a"));
+      EXPECT_EQ(c.values.find("run.out")->value, Value(in_folder("runs/a")));
+      EXPECT_EQ(c.data.store, in_folder("runs/tokens"));
+    }
+  }
+  for (const char* here : {"run.out=.", "run.out=./"}) {
+    const RunConfig c = load_run(write(""), {{here}, {}});
+    EXPECT_EQ(c.run.out, ".");
+    EXPECT_EQ(c.data.store, "../tokens");
+  }
+}
+
 TEST_F(RunFile, TableOfTagsTakesAnyName) {
   std::string path = write(
       "[train]\nremat = \"custom\"\n[train.remat_tags]\ncontext = \"device\"\n"

@@ -74,6 +74,7 @@ TEST(KeepBest, TheBestStaysBesideTheNewest) {
             0);
   EXPECT_EQ(w.lamina({"ckpt", "diff", "out/checkpoints/best", "out"}).code, 3);
   EXPECT_EQ(w.lamina({"eval", "out/checkpoints/best"}).code, 0);
+  EXPECT_EQ(w.lamina({"eval", "out/checkpoints/best/."}).code, 0);
   f = w.lamina({"decode", "-m", "out/checkpoints/best", "-p", "In", "-n", "3"});
   EXPECT_EQ(f.code, 0) << f.err;
 }

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "io/directories.h"
 #include "io/manifest.h"
 #include "train/loop/run_directory.h"
 
@@ -31,9 +32,9 @@ std::optional<BestCheckpoint> best_checkpoint(const std::string& run) {
 }
 
 std::string resolve_best(const std::string& path) {
-  const fs::path checkpoints = fs::path(path).parent_path();
-  if (fs::path(path).filename() != "best" || checkpoints.filename() != "checkpoints" ||
-      fs::exists(path) || !fs::is_directory(checkpoints))
+  const fs::path named = io::trimmed_path(path), checkpoints = named.parent_path();
+  if (named.filename() != "best" || checkpoints.filename() != "checkpoints" || fs::exists(path) ||
+      !fs::is_directory(checkpoints))
     return path;
   const fs::path run = checkpoints.parent_path();
   if (const auto best = best_checkpoint(run.empty() ? "." : run.string())) return best->path;
