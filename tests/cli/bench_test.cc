@@ -199,6 +199,19 @@ TEST(Bench, CompilePrintsEachPhaseOfEachModel) {
     EXPECT_GT(first.find(key).as_double(), 0) << key;
 }
 
+TEST(Bench, CompileRefusesAModelBeforeItPrintsATable) {
+  const lamina::testing::TempDir folder;
+  const std::string broken = folder.write("broken.toml", "family = \"nosuch\"\n[model]\n");
+  for (const std::vector<std::string>& models :
+       {std::vector{broken}, std::vector{std::string(kToy), folder / "none.toml"}}) {
+    std::vector<std::string> words = {"compile", "--repeats", "1", "--tokens", "8"};
+    words.insert(words.end(), models.begin(), models.end());
+    const Finished result = bench(words);
+    EXPECT_NE(result.code, 0);
+    EXPECT_EQ(result.out, "");
+  }
+}
+
 TEST(Bench, TextPrintsEachWorkWithItsBar) {
   const lamina::testing::TempDir folder;
   text::make_byte_tokenizer()->save(folder.path());

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "bench/compile_time.h"
 #include "cli/bench/bench_text.h"
@@ -64,13 +65,14 @@ int run_compile(const Arguments& a, const Device& device) {
   const bench::CompileOptions options{.dtype = *parse_dtype(a.text("dtype")),
                                       .tokens = a.integer("tokens"),
                                       .repeats = static_cast<int>(a.integer("repeats"))};
+  for (const std::string& path : a.positionals)
+    require_description(path, "a model file or a model directory");
   JsonWriter json(2);
   json.begin_array();
-  if (!a.flag("json"))
-    print(fmt::format("milliseconds; ratio: {:.0f} over the longest\n{:>8} {:>8} {:>8} {:>7}\n",
-                      1e3 * kMaxCompileSeconds, "train", "prefill", "decode", "ratio"));
+  std::string head =
+      fmt::format("milliseconds; ratio: {:.0f} over the longest\n{:>8} {:>8} {:>8} {:>7}\n",
+                  1e3 * kMaxCompileSeconds, "train", "prefill", "decode", "ratio");
   for (const std::string& path : a.positionals) {
-    require_description(path, "a model file or a model directory");
     bench::CompileTimes t = bench::bench_compile(
         [&] {
           return std::move(model::open(path, plugin_catalog(a.globals),
@@ -81,8 +83,8 @@ int run_compile(const Arguments& a, const Device& device) {
         options, device.backend());
     double ratio = kMaxCompileSeconds / std::max({t.train, t.prefill, t.decode});
     if (!a.flag("json")) {
-      print(fmt::format("{:8.1f} {:8.1f} {:8.1f} {:7.1f}  {}\n", 1e3 * t.train, 1e3 * t.prefill,
-                        1e3 * t.decode, ratio, path));
+      print(fmt::format("{}{:8.1f} {:8.1f} {:8.1f} {:7.1f}  {}\n", std::exchange(head, ""),
+                        1e3 * t.train, 1e3 * t.prefill, 1e3 * t.decode, ratio, path));
       continue;
     }
     json.begin_object().key("model").value(path).key("train_seconds").value(t.train);
