@@ -1,4 +1,6 @@
 // Attention of many rows, on the emulated GPU.
+#include <cmath>
+
 #include "cuda/run_op.h"
 
 namespace lamina::testing {
@@ -13,6 +15,23 @@ TEST(AttentionOfTheGpu, ManyRowsThatAreNotAlignedGiveTheSameBits) {
                              shifted = run_op("attention", "tiles", inputs, 4);
     EXPECT_EQ(shifted[0].bytes, aligned[0].bytes) << "width " << width;
     EXPECT_EQ(shifted[1].bytes, aligned[1].bytes) << "width " << width;
+  }
+}
+
+// Products of the heads with the keys: 3, NaN, -2 and -1, NaN, 0.
+TEST(AttentionOfTheGpu, ScoresOfAnIndexerKeepANaN) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    SCOPED_TRACE(name(dtype));
+    const std::vector<Array> inputs = {array({dtype, {1, 1, 2, 2}, {}}, {1, 2, -1, 0}),
+                                       array({dtype, {1, 3, 2}, {}}, {1, 1, NAN, 0, 0, -1}),
+                                       array({DType::f32, {1, 1, 2}, {}}, {0.5, 2}),
+                                       array({DType::f32, {1, 1, 3}, {}}, {1, 1, 1})};
+    const Array scores = run_op("index_scores", "tiles", {inputs[0], inputs[1], inputs[2]}).at(0);
+    EXPECT_EQ(get(scores, 0), 1.5);
+    EXPECT_TRUE(std::isnan(get(scores, 1)));
+    EXPECT_EQ(get(scores, 2), 0);
+    const Array dweights = run_op("index_scores_grad", "tiles", inputs).at(2);
+    EXPECT_TRUE(std::isnan(get(dweights, 0)) && std::isnan(get(dweights, 1)));
   }
 }
 
