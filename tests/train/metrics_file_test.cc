@@ -61,6 +61,34 @@ TEST(MetricsFile, AFileThatWasRemovedIsMadeAgain) {
   EXPECT_EQ(run.read("metrics.jsonl"), "{\"step\":3}\n{\"step\":4}\n");
 }
 
+TEST(MetricsFile, LinesFollowTheNameOfAFileThatWasReplaced) {
+  TempDir run;
+  MetricsFile file(run.path(), 0);
+  for (std::int64_t step : {1, 2}) write_step(file, step);
+  run.write("edited", "{\"step\":2}\n");
+  std::filesystem::rename(run / "edited", run / "metrics.jsonl");
+  ::testing::internal::CaptureStderr();
+  file.renew();
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("metrics.jsonl was replaced"),
+            std::string::npos);
+  for (std::int64_t step : {3, 4}) write_step(file, step);
+  EXPECT_EQ(run.read("metrics.jsonl"), "{\"step\":2}\n{\"step\":3}\n{\"step\":4}\n");
+}
+
+TEST(MetricsFile, LinesWaitWhileAFolderHasTheName) {
+  TempDir run;
+  MetricsFile file(run.path(), 0);
+  write_step(file, 1);
+  std::filesystem::rename(run / "metrics.jsonl", run / "old");
+  std::filesystem::create_directory(run / "metrics.jsonl");
+  file.renew();
+  write_step(file, 2);
+  std::filesystem::remove(run / "metrics.jsonl");
+  write_step(file, 3);
+  EXPECT_EQ(run.read("metrics.jsonl"), "{\"step\":2}\n{\"step\":3}\n");
+  EXPECT_EQ(run.read("old"), "{\"step\":1}\n");
+}
+
 // F11: the limit truncates the second line in the middle, like a full disk.
 TEST(MetricsFile, F11LinesThatCannotBeWrittenComeLater) {
   TempDir run;

@@ -283,7 +283,9 @@ void Loop::write_validation(const EvalSums& sums, const LoopEvents& events) {
   if (events.validation) events.validation({progress_.step, loss, acceptance, task_means});
 }
 
+// A file that was replaced since the last record would not get this one.
 void Loop::write(const MetricsRecord& record) {
+  check_directory();
   metrics_->write(record.json());
   if (tensorboard_) tensorboard_->write(record);
 }
@@ -300,6 +302,7 @@ void Loop::write_samples(const LoopEvents& events) {
         .key("text")
         .value(sample.text)
         .end_object();
+  check_directory();
   metrics_->write(line.end_array().end_object());
 }
 

@@ -147,7 +147,7 @@ class Loop {
   // Returns how many rows a validation has: all that are held out, or the first train.eval_batches
   // batches of them.
   std::uint64_t num_validation_rows() const;
-  // Calls LoopInputs::guard, and makes the files of metrics again if they were removed.
+  // Calls LoopInputs::guard, then renew() of the files of metrics.
   void check_directory();
 
  private:

@@ -75,13 +75,22 @@ void AppendedFile::write_waiting() {
 void AppendedFile::renew(std::string first) {
   struct stat open_file {
   }, named{};
-  if (fd_ < 0 || ::fstat(fd_, &open_file) != 0 || open_file.st_nlink > 0 ||
-      ::lstat(path_.c_str(), &named) == 0)
+  if (fd_ < 0 || ::fstat(fd_, &open_file) != 0) return;
+  const bool has_name = ::lstat(path_.c_str(), &named) == 0;
+  if (has_name ? open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino
+               : open_file.st_nlink > 0)
     return;
   ::close(fd_);
   fd_ = -1;
   num_bytes_ = 0;
   torn_ = false;
+  if (has_name) {
+    if (!S_ISREG(named.st_mode)) return;  // write_waiting() tries to make the file
+    log::warning("{} was replaced by another file, to which later {} are appended", path_, pieces_);
+    fd_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
+    if (fd_ >= 0) num_bytes_ = static_cast<std::uint64_t>(named.st_size);
+    return;
+  }
   if (!first.empty()) waiting_.insert(waiting_.begin(), std::move(first));
   static_cast<void>(open());  // write_waiting() tries again
   write_waiting();

@@ -28,7 +28,8 @@ class AppendedFile {
   void write(std::string piece);
 
   // If the file was removed, makes it again for later pieces, after the piece `first` unless that
-  // is empty.
+  // is empty. If another file has its name, eg because an editor saved it, later pieces are
+  // appended to that, with a warning.
   void renew(std::string first = "");
 
   // Returns a function that makes the pieces written so far survive a power failure. [any thread]

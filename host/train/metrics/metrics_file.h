@@ -22,7 +22,8 @@ class MetricsFile {
   // Appends an object, or keeps it until the disk takes it: see AppendedFile.
   void write(const JsonWriter& json) { file_.write(json.text() + "\n"); }
 
-  // If the file was removed, makes it again for later lines.
+  // If the file was removed or replaced, later lines are in the one with its name: see
+  // AppendedFile.
   void renew() { file_.renew(); }
 
   // See AppendedFile. Called before a checkpoint is written, so that none is ahead of the file.
