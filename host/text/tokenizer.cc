@@ -101,7 +101,7 @@ const Source* find_source(const std::string& directory) {
 }
 
 bool has_known_class(const std::string& directory) {
-  const std::optional<std::string> name = read_tokenizer_class(directory);
+  const std::optional<std::string> name = TokenizerFiles(directory).class_name();
   return name && publishers::find_tokenizer_class(*name);
 }
 

@@ -69,8 +69,20 @@ bool uses_special_tokens_map(const JsonValue& config) {
   return !decoder || decoder.is_null();
 }
 
-TokenNames read_token_names(const std::string& directory, TokenNames out) {
-  const auto read = [&out](const JsonValue& root) {
+TokenizerFiles::TokenizerFiles(std::string directory)
+    : directory_(std::move(directory)),
+      config_(read_if_there(directory_ + "/tokenizer_config.json")) {
+  if (uses_special_tokens_map(config_ ? config_->root() : JsonValue()))
+    map_ = read_if_there(directory_ + "/special_tokens_map.json");
+}
+
+void TokenizerFiles::for_each(const std::function<void(const JsonValue&)>& read) const {
+  for (const auto* document : {&config_, &map_})
+    if (*document) read((*document)->root());
+}
+
+TokenNames TokenizerFiles::names(TokenNames out) const {
+  for_each([&out](const JsonValue& root) {
     for (const auto& [key, name] :
          {std::pair("bos_token", &out.bos), std::pair("eos_token", &out.eos),
           std::pair("pad_token", &out.pad), std::pair("unk_token", &out.unk)})
@@ -78,21 +90,16 @@ TokenNames read_token_names(const std::string& directory, TokenNames out) {
     for (const auto& [key, is_added] :
          {std::pair("add_bos_token", &out.add_bos), std::pair("add_eos_token", &out.add_eos)})
       if (root.find(key)) *is_added = flag(root, key);
-  };
-  const auto config = read_if_there(directory + "/tokenizer_config.json");
-  if (config) read(config->root());
-  if (uses_special_tokens_map(config ? config->root() : JsonValue()))
-    if (const auto map = read_if_there(directory + "/special_tokens_map.json")) read(map->root());
+  });
   return out;
 }
 
-std::optional<bool> read_tokenizer_flag(const std::string& directory, std::string_view key) {
-  const auto document = read_if_there(directory + "/tokenizer_config.json");
-  const JsonValue value = document ? document->root().find(key) : JsonValue();
+std::optional<bool> TokenizerFiles::flag_of(std::string_view key) const {
+  const JsonValue value = config_ ? config_->root().find(key) : JsonValue();
   return value && !value.is_null() ? std::optional(value.as_bool()) : std::nullopt;
 }
 
-SpecialTokens read_special_tokens(const std::string& directory) {
+SpecialTokens TokenizerFiles::special_tokens() const {
   std::map<std::string, AddedToken, std::less<>> by_key;
   SpecialTokens out;
   const auto name = [&by_key](std::string_view key, const JsonValue& value) {
@@ -106,7 +113,7 @@ SpecialTokens read_special_tokens(const std::string& directory) {
     for (const JsonValue value : tokens.elements())
       if (auto token = special_token(value)) out.listed.push_back(*std::move(token));
   };
-  const auto read = [&](const JsonValue& root) {
+  for_each([&](const JsonValue& root) {
     for (const auto& [key, value] : root.members())
       if (key.ends_with("_token")) name(key, value);
     for (const char* key : {"model_specific_special_tokens", "extra_special_tokens"})
@@ -115,21 +122,16 @@ SpecialTokens read_special_tokens(const std::string& directory) {
     list(root.find("extra_special_tokens"));
     // The older key counts only without the newer one.
     if (out.listed.empty()) list(root.find("additional_special_tokens"));
-  };
-  const auto config = read_if_there(directory + "/tokenizer_config.json");
-  if (config) read(config->root());
-  if (uses_special_tokens_map(config ? config->root() : JsonValue()))
-    if (const auto map = read_if_there(directory + "/special_tokens_map.json")) read(map->root());
+  });
   for (auto& [key, token] : by_key) out.named.push_back(std::move(token));
   return out;
 }
 
-std::optional<std::vector<AddedToken>> read_config_tokens(const std::string& directory) {
-  const auto config = read_if_there(directory + "/tokenizer_config.json");
-  if (uses_special_tokens_map(config ? config->root() : JsonValue())) return std::nullopt;
-  const std::vector<AddedToken> named = read_special_tokens(directory).named;
+std::optional<std::vector<AddedToken>> TokenizerFiles::config_tokens() const {
+  if (uses_special_tokens_map(config_ ? config_->root() : JsonValue())) return std::nullopt;
+  const std::vector<AddedToken> named = special_tokens().named;
   std::vector<AddedToken> out;
-  for (const auto& [key, value] : config->root().at("added_tokens_decoder").members()) {
+  for (const auto& [key, value] : config_->root().at("added_tokens_decoder").members()) {
     AddedToken token{read_key(key, value), std::string(value.at("content").as_string())};
     token.special = flag(value, "special");
     read_flags(value, token);
@@ -141,11 +143,11 @@ std::optional<std::vector<AddedToken>> read_config_tokens(const std::string& dir
   return out;
 }
 
-std::vector<AddedToken> read_added_tokens(const std::string& directory) {
-  if (auto tokens = read_config_tokens(directory)) return *std::move(tokens);
+std::vector<AddedToken> TokenizerFiles::added_tokens() const {
+  if (auto tokens = config_tokens()) return *std::move(tokens);
   std::vector<AddedToken> out;
-  if (const auto older = read_if_there(directory + "/added_tokens.json")) {
-    const SpecialTokens names = read_special_tokens(directory);
+  if (const auto older = read_if_there(directory_ + "/added_tokens.json")) {
+    const SpecialTokens names = special_tokens();
     std::unordered_set<std::string_view> special;
     for (const auto* tokens : {&names.named, &names.listed})
       for (const AddedToken& token : *tokens) special.insert(token.content);
@@ -159,12 +161,11 @@ std::vector<AddedToken> read_added_tokens(const std::string& directory) {
   return out;
 }
 
-std::optional<std::string> read_tokenizer_class(const std::string& directory) {
-  for (const auto& [file, key] : {std::pair("tokenizer_config.json", "tokenizer_class"),
-                                  std::pair("config.json", "model_type")})
-    if (const auto document = read_if_there(fmt::format("{}/{}", directory, file)))
-      if (auto name = name_in(document->root(), key)) return name;
-  return std::nullopt;
+std::optional<std::string> TokenizerFiles::class_name() const {
+  if (config_)
+    if (auto name = name_in(config_->root(), "tokenizer_class")) return name;
+  const auto of_model = read_if_there(directory_ + "/config.json");
+  return of_model ? name_in(of_model->root(), "model_type") : std::nullopt;
 }
 
 std::vector<std::string> copy_tokenizer_files(const std::string& from, const std::string& to) {

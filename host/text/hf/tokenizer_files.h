@@ -1,6 +1,7 @@
 // The files of a tokenizer besides the one with its vocabulary.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,36 +23,47 @@ struct TokenNames {
 // missing. As in transformers: a config that lists its added tokens is complete.
 bool uses_special_tokens_map(const JsonValue& config);
 
-// Reads tokenizer_config.json and special_tokens_map.json; both may be missing. A key that they
-// lack keeps its value of `absent`; null removes it. Errors (class checkpoint): a file is damaged,
-// a name is not a text.
-TokenNames read_token_names(const std::string& directory, TokenNames absent = {});
-
-// Returns a key of tokenizer_config.json that is true or false; nothing if it is missing or null.
-// Errors (class checkpoint): the file is damaged, the value has another type.
-std::optional<bool> read_tokenizer_flag(const std::string& directory, std::string_view key);
-
-// Tokens that the same two files make special, without ids: -1.
+// Tokens that files make special, without ids: -1.
 struct SpecialTokens {
   std::vector<AddedToken> named;   // by a key: "eos_token", "mask_token", "image_token" ...
   std::vector<AddedToken> listed;  // in "extra_special_tokens" or "additional_special_tokens"
 };
 
-// Errors (class checkpoint): a file is damaged.
-SpecialTokens read_special_tokens(const std::string& directory);
+// tokenizer_config.json and special_tokens_map.json of a directory, read once; both may be missing.
+// Errors of all functions (class checkpoint): a file is damaged, a value has another type.
+class TokenizerFiles {
+ public:
+  explicit TokenizerFiles(std::string directory);
 
-// The tokens of tokenizer_config.json ("added_tokens_decoder") in order of their ids; a named one
-// is special. Nothing if the key is missing. Errors (class checkpoint).
-std::optional<std::vector<AddedToken>> read_config_tokens(const std::string& directory);
+  const std::string& directory() const { return directory_; }
 
-// Likewise, or in older directories the tokens of added_tokens.json; named and listed ones are
-// special. None if both are missing.
-std::vector<AddedToken> read_added_tokens(const std::string& directory);
+  // A key that the files lack keeps its value of `absent`; null removes it.
+  TokenNames names(TokenNames absent = {}) const;
 
-// The class of the tokenizer from tokenizer_config.json, else the type of the model from
-// config.json; nothing if both lack it. Errors (class checkpoint): a file is damaged, the name is
-// not a text.
-std::optional<std::string> read_tokenizer_class(const std::string& directory);
+  // Returns a key of tokenizer_config.json that is true or false; nothing if it is missing or null.
+  std::optional<bool> flag_of(std::string_view key) const;
+
+  SpecialTokens special_tokens() const;
+
+  // Returns the tokens of tokenizer_config.json ("added_tokens_decoder") in order of their ids; a
+  // named one is special. Nothing if the key is missing.
+  std::optional<std::vector<AddedToken>> config_tokens() const;
+
+  // Likewise, or in older directories the tokens of added_tokens.json; named and listed ones are
+  // special. None if both are missing.
+  std::vector<AddedToken> added_tokens() const;
+
+  // Returns the class of the tokenizer from tokenizer_config.json, else the type of the model from
+  // config.json; nothing if both lack it.
+  std::optional<std::string> class_name() const;
+
+ private:
+  // Calls `read` for each file that exists; values of later ones count.
+  void for_each(const std::function<void(const JsonValue&)>& read) const;
+
+  std::string directory_;
+  std::optional<JsonDocument> config_, map_;
+};
 
 // Copies the tokenizer files in `from`, and returns their names. Errors (class checkpoint): `from`
 // is not a directory.

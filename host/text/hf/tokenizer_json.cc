@@ -79,9 +79,9 @@ AddedToken read_added_token(const JsonValue& json) {
 // Adds the tokens of the file and of the files beside it, as transformers does: the config's flags
 // count, but a special token stays special; a token that only the files beside have gets the id of
 // the vocabulary, else the next one.
-void add_tokens(const JsonValue& root, const std::string& directory, Pipeline& out) {
-  const SpecialTokens special = read_special_tokens(directory);
-  const std::optional<std::vector<AddedToken>> config = read_config_tokens(directory);
+void add_tokens(const JsonValue& root, const TokenizerFiles& files, Pipeline& out) {
+  const SpecialTokens special = files.special_tokens();
+  const std::optional<std::vector<AddedToken>> config = files.config_tokens();
   std::unordered_map<std::string_view, const AddedToken*> in_config;
   if (config)
     for (const AddedToken& token : *config) in_config.emplace(token.content, &token);
@@ -102,12 +102,12 @@ void add_tokens(const JsonValue& root, const std::string& directory, Pipeline& o
                     [&](std::string what) { json.at("id").fail(std::move(what)); });
     }
   out.set_own_ids(out.vocab_size());
-  for (AddedToken token : config ? *config : read_added_tokens(directory)) {
+  for (AddedToken token : config ? *config : files.added_tokens()) {
     if (token.content.empty() || out.has_added(token.content)) continue;
     token.id = out.find_spelt(token.content).value_or(static_cast<TokenId>(out.vocab_size()));
     const std::string content = token.content;
     out.add_token(std::move(token), [&](std::string what) {
-      user_error(ExitCode::checkpoint, directory + "/tokenizer_config.json",
+      user_error(ExitCode::checkpoint, files.directory() + "/tokenizer_config.json",
                  "the id of the added token \"{}\" {}", printable(content, 40), what);
     });
   }
@@ -146,21 +146,20 @@ std::unique_ptr<Tokenizer> load_tokenizer_json(const std::string& directory) {
   const std::string file = directory + "/tokenizer.json";
   const JsonDocument document = JsonDocument::read(file, kJsonOptions);
   const JsonValue root = document.root();
+  const TokenizerFiles files(directory);
   PipelineParts parts = read_parts(root, file);
-  parts.reads_special_tokens =
-      !read_tokenizer_flag(directory, "split_special_tokens").value_or(false);
+  parts.reads_special_tokens = !files.flag_of("split_special_tokens").value_or(false);
   auto out = std::make_unique<Pipeline>(directory, std::move(parts));
   if (lacks_merges(root))
     root.at("model").at("merges").fail(
         "is empty, but the vocabulary has tokens of several bytes: every byte of a text would be a "
         "token",
         {"save the tokenizer again with its merges; \"ignore_merges\": true takes whole words"});
-  add_tokens(root, directory, *out);
+  add_tokens(root, files, *out);
   out->set_template(read_post_processor(root.find("post_processor"), out->vocab_size()));
-  out->set_names(read_token_names(directory));
+  out->set_names(files.names());
   if (kind_of(root.at("model")) != ModelKind::bpe)
-    out->set_cleans_up_spaces(
-        read_tokenizer_flag(directory, "clean_up_tokenization_spaces").value_or(false));
+    out->set_cleans_up_spaces(files.flag_of("clean_up_tokenization_spaces").value_or(false));
   return out;
 }
 

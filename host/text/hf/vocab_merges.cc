@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::size_t kMaxPairFileBytes = std::size_t{256} << 20;
 
-const publishers::TokenizerClass& class_of(const std::string& directory, const std::string& path) {
-  const std::string name = read_tokenizer_class(directory).value_or("");
+const publishers::TokenizerClass& class_of(const TokenizerFiles& files, const std::string& path) {
+  const std::string name = files.class_name().value_or("");
   if (const publishers::TokenizerClass* known = publishers::find_tokenizer_class(name))
     return *known;
   throw UserError(
@@ -56,14 +56,14 @@ MergeLines lines_of(std::string_view file) {
   return out;
 }
 
-void add_tokens(const std::string& directory, const TokenNames& names, Pipeline& out) {
+void add_tokens(const TokenizerFiles& files, const TokenNames& names, Pipeline& out) {
   const auto refuse = [&](const std::string& content, const std::string& what) {
-    user_error(ExitCode::checkpoint, directory + "/tokenizer_config.json",
+    user_error(ExitCode::checkpoint, files.directory() + "/tokenizer_config.json",
                "the id of the added token \"{}\" {}", printable(content, 40), what);
   };
-  for (const AddedToken& token : read_added_tokens(directory))
+  for (const AddedToken& token : files.added_tokens())
     out.add_token(token, [&](std::string what) { refuse(token.content, what); });
-  const SpecialTokens special = read_special_tokens(directory);
+  const SpecialTokens special = files.special_tokens();
   for (const auto& tokens : {special.named, special.listed})
     for (const AddedToken& token : tokens) out.add_named(token);
   for (const auto& name : {names.bos, names.eos, names.pad, names.unk}) {
@@ -83,7 +83,8 @@ std::unique_ptr<Tokenizer> load_vocab_and_merges(const std::string& directory) {
                     {path,
                      "has no merges.txt beside it; expected both files of byte-level BPE",
                      {"copy all tokenizer files of the published model"}});
-  const publishers::TokenizerClass& known = class_of(directory, path);
+  const TokenizerFiles files(directory);
+  const publishers::TokenizerClass& known = class_of(files, path);
   const JsonDocument document =
       JsonDocument::read(path, {.code = ExitCode::checkpoint, .max_bytes = kMaxPairFileBytes});
   Vocabulary vocabulary = Vocabulary::read(document.root(), Vocabulary::Form::byte_level);
@@ -106,17 +107,16 @@ std::unique_ptr<Tokenizer> load_vocab_and_merges(const std::string& directory) {
        .vocabulary = std::move(vocabulary),
        .merges = std::move(merges),
        .rules = publishers::splitting_rules(known.rules),
-       .reads_special_tokens =
-           !read_tokenizer_flag(directory, "split_special_tokens").value_or(false),
-       .add_prefix_space = read_tokenizer_flag(directory, "add_prefix_space").value_or(false)});
+       .reads_special_tokens = !files.flag_of("split_special_tokens").value_or(false),
+       .add_prefix_space = files.flag_of("add_prefix_space").value_or(false)});
   const auto name = [](std::string_view token) {
     return token.empty() ? std::nullopt : std::optional(std::string(token));
   };
-  const TokenNames names = read_token_names(directory, {.bos = name(known.begin),
-                                                        .eos = name(known.end),
-                                                        .pad = name(known.padding),
-                                                        .unk = name(known.end)});
-  add_tokens(directory, names, *out);
+  const TokenNames names = files.names({.bos = name(known.begin),
+                                        .eos = name(known.end),
+                                        .pad = name(known.padding),
+                                        .unk = name(known.end)});
+  add_tokens(files, names, *out);
   out->set_names(names);
   PostTemplate around;
   if (names.add_bos && out->bos_id()) around.before.push_back(*out->bos_id());

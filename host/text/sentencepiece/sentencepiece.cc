@@ -264,12 +264,12 @@ class SentencePieceTokenizer final : public Tokenizer {
 std::unique_ptr<Tokenizer> load_sentencepiece(const std::string& directory) {
   const std::string path = directory + "/tokenizer.model";
   SentencePieceFile file = read_sentencepiece(path);
-  if (!read_tokenizer_flag(directory, "add_prefix_space").value_or(true))
-    file.add_dummy_prefix = false;
-  file.prefixes_every_part = read_tokenizer_flag(directory, "legacy").value_or(true);
-  return std::make_unique<SentencePieceTokenizer>(
-      std::move(file), path, directory, read_added_tokens(directory),
-      read_special_tokens(directory), read_token_names(directory));
+  const TokenizerFiles files(directory);
+  if (!files.flag_of("add_prefix_space").value_or(true)) file.add_dummy_prefix = false;
+  file.prefixes_every_part = files.flag_of("legacy").value_or(true);
+  return std::make_unique<SentencePieceTokenizer>(std::move(file), path, directory,
+                                                  files.added_tokens(), files.special_tokens(),
+                                                  files.names());
 }
 
 std::unique_ptr<Tokenizer> make_sentencepiece_tokenizer(SentencePieceFile file,

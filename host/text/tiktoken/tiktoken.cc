@@ -80,13 +80,14 @@ std::unique_ptr<Tokenizer> load_tiktoken(const std::string& directory) {
     for (const auto& [content, id] : special.members())
       out->add_token({read_id(id, kMaxIds), std::string(content), false, false, false, false, true},
                      [&](std::string what) { id.fail(std::move(what)); });
-  out->set_names(read_token_names(directory));
+  out->set_names(TokenizerFiles(directory).names());
   return out;
 }
 
 std::unique_ptr<Tokenizer> load_tiktoken_model(const std::string& directory) {
   const std::string path = directory + "/tiktoken.model";
-  const std::string name = read_tokenizer_class(directory).value_or("");
+  const TokenizerFiles files(directory);
+  const std::string name = files.class_name().value_or("");
   const publishers::TokenizerClass* known = publishers::find_tokenizer_class(name);
   if (!known)
     throw UserError(ExitCode::checkpoint,
@@ -114,7 +115,7 @@ std::unique_ptr<Tokenizer> load_tiktoken_model(const std::string& directory) {
     tokens[id] = {id,  fmt::format(publishers::kReservedTokenName, id), false, false, false, false,
                   true};
   }
-  for (AddedToken& token : read_added_tokens(directory)) {
+  for (AddedToken& token : files.added_tokens()) {
     token.normalized = false;  // the class searches for all of them in the unchanged text
     tokens.insert_or_assign(token.id, std::move(token));
   }
@@ -123,7 +124,7 @@ std::unique_ptr<Tokenizer> load_tiktoken_model(const std::string& directory) {
       user_error(ExitCode::checkpoint, directory + "/tokenizer_config.json",
                  "the id of the added token \"{}\" {}", printable(token.content, 40), what);
     });
-  out->set_names(read_token_names(directory));
+  out->set_names(files.names());
   return out;
 }
 
