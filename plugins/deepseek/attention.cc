@@ -85,7 +85,7 @@ Tensor key_value_matrix(Scope s, const Config& c) {
 
 // Scores f32[B, T, S] of keys for each query. No gradient reaches the rest of the model.
 Tensor index(Scope s, const Config& c, Tensor x_BTD, Tensor q_latent, const Step& step) {
-  const std::int64_t heads = c.index_n_heads, width = c.index_head_dim;
+  const std::int64_t heads = *c.index_n_heads, width = c.index_head_dim;
   x_BTD = stop_gradient(x_BTD);
   RopeOptions rotation = rope_of(c, false);
   rotation.rotary_dim = c.qk_rope_head_dim;  // the first dims of a head, unlike attention's
@@ -135,7 +135,7 @@ Tensor attention(Scope s, const Config& c, Tensor x_BTD, const Step& step) {
   const Latent kv = key_latent(s, c, x_BTD, step);
   Tensor w_kv = key_value_matrix(s, c);
   Tensor mask_BTS;
-  if (c.index_n_heads > 0) {
+  if (c.has_indexer()) {
     Tensor scores = index(s / "indexer", c, x_BTD, q_latent, step);
     const std::int64_t all = std::numeric_limits<std::int32_t>::max();
     Tensor chosen_BTS = top_k_mask(scores, c.index_topk), learned_BTS = chosen_BTS;

@@ -16,6 +16,9 @@ namespace {
 
 using namespace lamina::sdk;
 
+constexpr std::string_view kV32 = "deepseek_v32";  // the model_type of V3.2
+constexpr std::int64_t kIndexTopK = 2048;
+
 // An empty default is set by derive(): GGUF files without the key mean another value.
 struct Defaults {
   std::int64_t experts, shared_experts, expert_width;
@@ -199,8 +202,8 @@ constexpr std::string_view kIndexed = "indexed_attention",
 
 void check_layer_types(const Config& c, const Problems& problem) {
   for (std::string_view type : c.layer_types) {
-    if ((type == kIndexed || type == kIndexedBefore) == (c.index_n_heads > 0)) continue;
-    problem("layer_types", "got ", type, " with index_n_heads = ", c.index_n_heads,
+    if ((type == kIndexed || type == kIndexedBefore) == c.has_indexer()) continue;
+    problem("layer_types", "got ", type, " with index_n_heads = ", *c.index_n_heads,
             "; all layers have the indexer (", kIndexed, "), or none (", kFullAttention, ")");
     return;
   }
@@ -273,7 +276,7 @@ void check_indexer(const Config& c, const Problems& problem) {
       problem(key,
               "needs an indexer, and index_n_heads is 0; set index_n_heads, or remove this key");
   };
-  if (c.index_n_heads == 0) {
+  if (!c.has_indexer()) {
     useless("index_topk", c.index_topk > 0);
     useless("indexer_loss_weight", c.indexer_loss_weight > 0);
     useless("indexer_sparse_training", !c.indexer_sparse_training);
@@ -326,7 +329,7 @@ void keys(Schema<Config>& key) {
 void derive_v2(const Config& c, const Derived& derived) {
   derived.set("first_k_dense_replace", 0);
   derived.set("index_n_heads", 0);
-  if (c.index_n_heads > 0) derived.set("index_topk", 2048);
+  if (c.has_indexer()) derived.set("index_topk", kIndexTopK);
   derived.set("split_kv_b", false);
 }
 
@@ -335,9 +338,9 @@ void derive(const Config& c, const Derived& derived) {
     derive_gguf(c, derived);
   else
     derive_v3(derived);
-  const bool is_v32 = c.published_type == "deepseek_v32";
-  derived.set("index_n_heads", is_v32 ? 64 : 0);
-  if (is_v32 || c.index_n_heads > 0) derived.set("index_topk", 2048);
+  const std::int64_t index_heads = c.published_type == kV32 ? 64 : 0;
+  derived.set("index_n_heads", index_heads);
+  if (c.index_n_heads.value_or(index_heads) > 0) derived.set("index_topk", kIndexTopK);
   derived.set("first_k_dense_replace", std::min<std::int64_t>(3, c.num_hidden_layers));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -19,7 +20,8 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   double latent_norm_eps;  // of the norms of latents
 
   // The indexer; 0 heads = no indexer.
-  std::int64_t index_n_heads, index_head_dim, index_topk;
+  std::optional<std::int64_t> index_n_heads;  // empty in derive() only, without a given value
+  std::int64_t index_head_dim, index_topk;
   double indexer_loss_weight;
   bool indexer_sparse_training, indexer_warm_up_chooses;
 
@@ -46,10 +48,11 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   std::int64_t mhc_expansion_rate, sinkhorn_iterations;
   bool mhc_permutations;
 
+  bool has_indexer() const { return index_n_heads.value_or(0) > 0; }
   bool corrects_choice() const { return topk_method == "noaux_tc"; }
   // The indexer is trained on all keys, and nothing else is trained.
   bool warms_up_indexer() const {
-    return index_n_heads > 0 && !indexer_sparse_training && indexer_loss_weight > 0;
+    return has_indexer() && !indexer_sparse_training && indexer_loss_weight > 0;
   }
   bool limits_groups() const { return topk_method != "greedy" && n_group > 1; }
 };

@@ -578,6 +578,11 @@ TEST(LayerTypes, SparseAttentionNeedsTheIndexer) {
   EXPECT_EQ(values_of("deepseek_v32", indexed).integer("index_n_heads"), 64);
   EXPECT_EQ(values_of("deepseek_v32", "").integer("index_topk"), 2048);
   EXPECT_EQ(values_of("deepseek_v32", R"(, "index_n_heads": 2)").integer("index_n_heads"), 2);
+  // Without heads nothing derives keys of the indexer, which would be refused.
+  EXPECT_FALSE(values_of("deepseek_v32", R"(, "index_n_heads": 0)").has("index_topk"));
+  EXPECT_NE(refusal("deepseek_v32", R"(, "index_n_heads": 0, "index_topk": 8)")
+                .find("'index_topk': needs an indexer, and index_n_heads is 0"),
+            std::string::npos);
 }
 
 TEST(LayerTypes, WithoutChunksAllLayersSeeEverything) {
