@@ -199,9 +199,8 @@ std::optional<double> context_ratio(const std::vector<ModelKey>& keys, const con
   const std::optional<double> original =
       own ? number_in(&own->value)
           : number_in(preset_of(keys, fmt::format("{}{}", kScalingPrefix, kContext)));
-  if (!longest) return {};
   if (!original && !own) return 1.0;
-  return original && *original > 0 ? std::optional(*longest / *original) : std::nullopt;
+  return longest && original && *original > 0 ? std::optional(*longest / *original) : std::nullopt;
 }
 
 // Returns the object that sets the kind of scaling, without its dot; nullptr if there is none.

@@ -16,12 +16,12 @@ namespace {
 
 using namespace lamina::sdk;
 
-constexpr std::string_view kV32 = "deepseek_v32";  // the model_type of V3.2
 constexpr std::int64_t kIndexTopK = 2048;
 
 // An empty default is set by derive(): GGUF files without the key mean another value.
 struct Defaults {
   std::int64_t experts, shared_experts, expert_width;
+  std::optional<std::int64_t> max_positions;
   std::optional<std::int64_t> topk_group, n_group;
   std::optional<std::string_view> scoring_func, topk_method;
   std::optional<bool> norm_topk_prob;
@@ -170,7 +170,13 @@ void expert_keys(Schema<Config>& key, const Defaults& d) {
 }
 
 void common_keys(Schema<Config>& key, const Defaults& defaults) {
-  size_keys(key, {.max_position_embeddings = 4096, .rms_norm_eps = 1e-6});
+  size_keys(key, {.rms_norm_eps = 1e-6});
+  key.drop("max_position_embeddings");
+  key("max_position_embeddings", &Config::max_position_embeddings,
+      {.fallback = defaults.max_positions,
+       .min = 1,
+       .doc = "tokens of context that the model was made for; default 4096, in V2 2048, in files "
+              "of V3.2 163840"});
   attention_keys(key, defaults);
   indexer_keys(key);
   expert_keys(key, defaults);
@@ -300,6 +306,7 @@ void v2_keys(Schema<Config>& key) {
   common_keys(key, {.experts = 64,
                     .shared_experts = 2,
                     .expert_width = 1407,
+                    .max_positions = 2048,
                     .topk_group = 1,
                     .n_group = 1,
                     .scoring_func = "softmax",
@@ -318,7 +325,7 @@ void keys(Schema<Config>& key) {
       {.aliases = {"model_type"},
        .flags = LAMINA_KEY_HF_ONLY,
        .own = true,
-       .doc = "deepseek_v32: index_n_heads is 64 by default"});
+       .doc = "deepseek_v32: other defaults of index_n_heads and max_position_embeddings"});
   common_keys(key, {.experts = 256,
                     .shared_experts = 1,
                     .expert_width = 2048,
@@ -338,7 +345,9 @@ void derive(const Config& c, const Derived& derived) {
     derive_gguf(c, derived);
   else
     derive_v3(derived);
-  const std::int64_t index_heads = c.published_type == kV32 ? 64 : 0;
+  const bool is_v32 = c.published_type == "deepseek_v32";
+  derived.set("max_position_embeddings", is_v32 ? 163840 : 4096);
+  const std::int64_t index_heads = is_v32 ? 64 : 0;
   derived.set("index_n_heads", index_heads);
   if (c.index_n_heads.value_or(index_heads) > 0) derived.set("index_topk", kIndexTopK);
   derived.set("first_k_dense_replace", std::min<std::int64_t>(3, c.num_hidden_layers));

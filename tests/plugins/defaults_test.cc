@@ -100,6 +100,18 @@ TEST_F(Defaults, MixturesOfMultimodalQwen) {
   EXPECT_EQ(omni.number("rope_theta"), 1000000);
 }
 
+TEST_F(Defaults, ContextsOfDeepSeek) {
+  const auto tokens = [&](const char* type) {
+    return read(R"({"model_type": ")" + std::string(type) +
+                R"(", "vocab_size": 8, "hidden_size": 8, "intermediate_size": 8,
+                   "num_hidden_layers": 1, "num_attention_heads": 1})")
+        .integer("max_position_embeddings");
+  };
+  EXPECT_EQ(tokens("deepseek_v2"), 2048);
+  EXPECT_EQ(tokens("deepseek_v3"), 4096);
+  EXPECT_EQ(tokens("deepseek_v32"), 163840);
+}
+
 TEST_F(Defaults, BasesOfRotaryPositions) {
   const std::string sizes = R"("vocab_size": 8, "hidden_size": 8, "intermediate_size": 8,
       "num_hidden_layers": 4, "num_attention_heads": 1)";
