@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -16,9 +17,10 @@ struct Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   std::vector<std::string_view> layer_types;  // empty = every sixth layer is global
   bool full_last_layer;                       // the last layer is global, whatever layer_types says
   std::int64_t global_head_dim;               // H of global layers
-  std::int64_t num_global_key_value_heads;    // K of global layers without wv; 0 = as local ones
-  bool attention_k_eq_v;                      // global layers take values from wk
-  bool global_heads_apart;                    // K of global layers also counts with wv
+  // K of global layers without wv; empty = as local ones.
+  std::optional<std::int64_t> num_global_key_value_heads;
+  bool attention_k_eq_v;    // global layers take values from wk
+  bool global_heads_apart;  // K of global layers also counts with wv
   // The values of per_layer_config by layer: 0, and after the end, as all layers; empty = the file
   // lacks it.
   std::vector<std::int64_t> layer_head_dims, layer_kv_heads;

@@ -32,9 +32,9 @@ void attention_keys(Schema<Config>& key) {
   key("attention_k_eq_v", &Config::attention_k_eq_v,
       {.fallback = false, .doc = "global layers take their values from the key projection"});
   key("num_global_key_value_heads", &Config::num_global_key_value_heads,
-      {.min = 0,
-       .flags = LAMINA_KEY_NULL_IS_ZERO,
-       .doc = "key/value heads K of global layers with attention_k_eq_v; 0 = num_key_value_heads"});
+      {.min = 1,
+       .doc = "key/value heads K of global layers with attention_k_eq_v; default "
+              "num_key_value_heads, or as config.json's per_layer_config"});
   key("global_heads_apart", &Config::global_heads_apart,
       {.own = true,
        .doc = "num_global_key_value_heads also counts without attention_k_eq_v, as in MaxText and "
@@ -145,8 +145,8 @@ void validate_heads(const Config& c, const Problems& problem) {
   check_by_layer(c, problem, "global_head_dim", c.global_head_dim, c.layer_head_dims, c.head_dim);
   check_by_layer(c, problem, "num_global_key_value_heads", global_kv_heads(c), c.layer_kv_heads,
                  c.num_key_value_heads);
-  const std::int64_t k = c.num_global_key_value_heads;
-  if ((c.attention_k_eq_v || c.global_heads_apart) && k > 0 && c.num_attention_heads % k != 0)
+  if (const std::int64_t k = global_kv_heads(c);
+      k != c.num_key_value_heads && c.num_attention_heads % k != 0)
     problem("num_global_key_value_heads", "got ", k,
             "; it must divide num_attention_heads = ", c.num_attention_heads);
   if (c.head_dim % 2 != 0)
@@ -215,14 +215,13 @@ void derive(const Config& c, const Derived& derived) {
   derived.set("global_head_dim", by_layer ? of_global(c.layer_head_dims, c.head_dim) : 512);
   const std::int64_t k = of_global(c.layer_kv_heads, c.num_key_value_heads);
   const bool apart = k != c.num_key_value_heads;
-  derived.set("num_global_key_value_heads", apart ? k : 0);
+  if (apart) derived.set("num_global_key_value_heads", k);
   derived.set("global_heads_apart", apart && !c.attention_k_eq_v);
 }
 
 std::int64_t global_kv_heads(const Config& c) {
   const bool own = c.attention_k_eq_v || c.global_heads_apart;
-  return own && c.num_global_key_value_heads > 0 ? c.num_global_key_value_heads
-                                                 : c.num_key_value_heads;
+  return own ? c.num_global_key_value_heads.value_or(c.num_key_value_heads) : c.num_key_value_heads;
 }
 
 void validate(const Config& c, const Problems& problem) {

@@ -606,13 +606,18 @@ TEST(LayerTypes, GlobalLayersOfGemma4HaveTheHeadsOfPerLayerConfig) {
                                 bool apart) {
     const config::Table values = values_of("gemma4_text", json);
     EXPECT_EQ(values.integer("global_head_dim"), width) << json;
-    EXPECT_EQ(values.integer("num_global_key_value_heads"), heads) << json;
+    constexpr const char* kHeads = "num_global_key_value_heads";
+    EXPECT_EQ(values.has(kHeads) ? values.integer(kHeads) : 0, heads) << json;
     EXPECT_EQ(values.boolean("global_heads_apart"), apart) << json;
   };
   const std::string both = R"("03": {"head_dim": 32, "num_key_value_heads": 2})";
   const std::string of_keys = R"(, "attention_k_eq_v": true)";
   expect_heads(more(both), 32, 2, true);
   expect_heads(more(both, of_keys), 32, 2, false);
+  const std::string null = R"(, "num_global_key_value_heads": null)";
+  expect_heads(more(both, null), 32, 2, true);
+  expect_heads(more(both, of_keys + null), 32, 2, false);
+  expect_heads(R"(, "head_dim": 16)" + of_keys + null, 512, 0, false);
   expect_heads(more(R"("3": {"head_dim": 32})"), 32, 0, false);
   expect_heads(more(""), 16, 0, false);
   expect_heads(R"(, "head_dim": 16, "num_global_key_value_heads": 2)", 512, 2, false);
