@@ -369,7 +369,7 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
     const ReplyResult reply =
         call_config_function(*this, ConfigFunction::validate, source.validate, source.user, out);
     for (const ErrorText& problem : reply.problems)
-      problems.add(describe_problem(problem, resolved, where));
+      problems.add(describe_problem(problem, resolved, settled.nulls, where));
     problems.raise();
   }
   check_derived(*this, out.values(), where, problems);

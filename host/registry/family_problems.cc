@@ -43,10 +43,18 @@ std::vector<const config::Entry*> given_values(const ErrorText& problem,
   return out;
 }
 
+// Returns whether config.json has a null in the place of the key, which gave the value.
+bool is_from_null(const config::Entry& entry, const std::string& name,
+                  const std::vector<config::RawSection>& nulls) {
+  return std::ranges::any_of(nulls, [&](const config::RawSection& null) {
+    return null.origin.text == entry.origin.text && null.key == fmt::format("model.{}", name);
+  });
+}
+
 }  // namespace
 
 ErrorText describe_problem(const ErrorText& problem, const config::Resolved& resolved,
-                           const std::string& where) {
+                           const std::vector<config::RawSection>& nulls, const std::string& where) {
   const auto given = given_values(problem, resolved.values);
   const auto cause = std::ranges::max_element(
       given, {}, [](const config::Entry* entry) { return entry->origin.kind; });
@@ -59,6 +67,9 @@ ErrorText describe_problem(const ErrorText& problem, const config::Resolved& res
       out.notes.push_back(fmt::format("{} is given{} at {}", entry->key,
                                       renamed ? fmt::format(" as '{}'", name->second) : "",
                                       entry->origin.text));
+    if (is_from_null(*entry, renamed ? name->second : entry->key, nulls))
+      out.notes.push_back(fmt::format("{} is null at {}, which means {}", entry->key,
+                                      entry->origin.text, config::to_toml(entry->value)));
   }
   return out;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "config/schema.h"
 #include "core/error.h"
@@ -11,8 +12,9 @@ namespace lamina::registry {
 
 // Returns the error for `problem`, whose `where` is a key. Its place is the value of the latest
 // origin of this key and the keys in the text: a setting is the cause, not the file that it
-// changes. If none of them is given, the place is `where`.
+// changes. If none of them is given, the place is `where`. `nulls` are keys with a null in
+// config.json.
 ErrorText describe_problem(const ErrorText& problem, const config::Resolved& resolved,
-                           const std::string& where);
+                           const std::vector<config::RawSection>& nulls, const std::string& where);
 
 }  // namespace lamina::registry

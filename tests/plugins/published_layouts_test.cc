@@ -522,9 +522,12 @@ TEST(LayerTypes, WithAWindowNeedOne) {
   const std::string full = R"(, "layer_types": ["full_attention", "full_attention",
       "full_attention", "full_attention"])";
   for (const char* type : {"mistral", "gemma2", "gemma3_text", "cohere2", "olmo3", "gpt_oss"}) {
-    EXPECT_NE(refusal(type, types + R"(, "sliding_window": null)").find("sliding_window"),
-              std::string::npos)
-        << type;
+    const std::string error = refusal(type, types + R"(, "sliding_window": null)");
+    EXPECT_NE(error.find("'sliding_window': got 0 with sliding_attention layers"), error.npos)
+        << error;
+    EXPECT_NE(error.find("\n  sliding_window is null at "), error.npos) << error;
+    EXPECT_NE(error.find("config.json:3, which means 0"), error.npos) << error;
+    EXPECT_EQ(refusal(type, types + R"(, "sliding_window": 0)").find("null"), error.npos) << type;
     EXPECT_EQ(refusal(type, full + R"(, "sliding_window": null)"), "accepted") << type;
   }
 }
