@@ -108,7 +108,9 @@ void expert_keys(Schema<Config>& key, const Defaults& d) {
                  .per_token = 8,
                  .balances_layers = false});
   key("first_k_dense_replace", &Config::first_k_dense_replace,
-      {.min = 0, .doc = "number of first layers with a dense feed-forward; default 3, in V2 0"});
+      {.min = 0,
+       .doc =
+           "number of first layers with a dense feed-forward; default 3, in V2 and GGUF files 0"});
   key("moe_layer_freq", &Config::moe_layer_freq,
       {.fallback = 1,
        .min = 1,
@@ -350,7 +352,8 @@ void derive(const Config& c, const Derived& derived) {
   const std::int64_t index_heads = is_v32 ? 64 : 0;
   derived.set("index_n_heads", index_heads);
   if (c.index_n_heads.value_or(index_heads) > 0) derived.set("index_topk", kIndexTopK);
-  derived.set("first_k_dense_replace", std::min<std::int64_t>(3, c.num_hidden_layers));
+  derived.set("first_k_dense_replace",
+              c.is_gguf ? 0 : std::min<std::int64_t>(3, c.num_hidden_layers));
 }
 
 void validate(const Config& c, const Problems& problem) {

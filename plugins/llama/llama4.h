@@ -12,6 +12,7 @@ namespace llama {
 
 struct Llama4Config : lamina::sdk::StandardConfig, lamina::sdk::MoeConfig {
   bool is_gguf;                              // the weights are from a GGUF file
+  std::optional<std::int64_t> gguf_window;   // of such a file
   std::int64_t intermediate_size_mlp;        // F of layers without experts
   std::int64_t interleave_moe_layer_step;    // one in this many layers has experts
   std::int64_t no_rope_layer_interval;       // one in this many layers has no positions

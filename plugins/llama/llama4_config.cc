@@ -60,6 +60,11 @@ void llama4_keys(Schema<Llama4Config>& key) {
       {.fallback = false,
        .flags = LAMINA_KEY_HF_ONLY,
        .doc = "true for weights from a GGUF file, which lacks use_qk_norm"});
+  key("gguf_window", &C::gguf_window,
+      {.min = 0,
+       .aliases = {"sliding_window"},
+       .flags = LAMINA_KEY_HF_ONLY,
+       .doc = "window of a GGUF file: 0 turns chunks off, other values have no effect"});
   key("attn_temperature_tuning", &C::attn_temperature_tuning,
       {.fallback = true,
        .doc = "scale queries in layers without positions by the logarithm of their position"});
@@ -112,6 +117,10 @@ void check_experts(const Llama4Config& c, const Problems& problem) {
 
 void validate_llama4(const Llama4Config& c, const Problems& problem) {
   check_moe(c, problem, "num_local_experts");
+  if (c.is_gguf && c.gguf_window == 0)
+    problem("gguf_window",
+            "got 0, no chunks; such a GGUF file does not say which layers have "
+            "rotary positions, so use the safetensors files of the same model");
   const auto listed = static_cast<std::int64_t>(c.no_rope_layers.size());
   if (listed != 0 && listed != c.num_hidden_layers)
     problem("no_rope_layers", "has ", c.no_rope_layers.size(),

@@ -274,6 +274,23 @@ TEST(GgufKeyRules, LayersOfGemma3WithoutAWindowAreGlobal) {
   EXPECT_EQ(without_window("gemma2").at("sliding_window"), "4096");  // the first files lack it
 }
 
+TEST(GgufKeyRules, LayersOfDeepSeekHaveExpertsUnlessAKeyNamesDenseOnes) {
+  KeyValues keys = keys_of("deepseek2");
+  EXPECT_EQ(values_of("deepseek2", keys).at("first_k_dense_replace"), "1");
+  keys.erase("leading_dense_block_count");
+  EXPECT_EQ(values_of("deepseek2", keys).at("first_k_dense_replace"), "0");
+}
+
+// Otherwise llama.cpp has chunks of 8192 tokens, whatever the key says.
+TEST(GgufKeyRules, Llama4WithoutChunksIsRefused) {
+  KeyValues keys = keys_of("llama4");
+  keys["attention.sliding_window"] = 0u;
+  EXPECT_ERROR_SAYS(values_of("llama4", keys), ExitCode::checkpoint,
+                    "'gguf_window': got 0, no chunks");
+  keys["attention.sliding_window"] = 64u;
+  EXPECT_EQ(values_of("llama4", keys).at("attention_chunk_size"), "8192");
+}
+
 TEST(GgufKeyRules, AttentionToLaterTokensIsRefused) {
   KeyValues keys = keys_of("llama");
   keys["attention.causal"] = true;
