@@ -199,6 +199,17 @@ TEST(Weights, SurplusTensorsAreCountedAndOneIsNamed) {
                         "  also 'model.layers.3.weights.weight'");
 }
 
+TEST(Weights, SurplusTensorsOfItsLayersAreNotBlamedOnTheirNumber) {
+  TempDir folder;
+  std::map<std::string, io::TensorSpec> tensors = published();
+  const std::string name = "model.layers.1.experts.7.bias";
+  tensors[name] = {name, DType::f32, {4}};
+  EXPECT_USER_ERROR(load(folder.path(), tensors), ExitCode::checkpoint,
+                    folder.path() + ": 1 tensor that family 'simple' does not use, eg '" + name +
+                        "'\n  a model of this config has no such tensors; check that the config "
+                        "belongs to these weights");
+}
+
 TEST(Weights, SurplusTensorsMayHaveNoElements) {
   TempDir folder;
   std::map<std::string, io::TensorSpec> tensors = published();

@@ -169,5 +169,20 @@ TEST_F(PublishedConfig, MetadataIsNamedAsTheFileNamesIt) {
        {"--set model.num_hidden_layers=0"}});
 }
 
+// The key of biases is for queries, keys, values and the output together.
+TEST_F(PublishedConfig, BiasesWithoutThatOfTheOutputAreRefused) {
+  GgufConversion file = as_llama(w_.path("m"));
+  file.layers(kFeedForwardNames);
+  for (const auto& [name, width] : {std::pair{"q", 48}, {"k", 24}, {"v", 24}})
+    for (int layer = 0; layer < 3; ++layer)
+      file.gguf.tensor(fmt::format("blk.{}.attn_{}.bias", layer, name), {width},
+                       Floats(static_cast<std::size_t>(width), 1.f));
+  w_.write("m.gguf", file.gguf.bytes());
+  w_.expect({{"decode", "-m", "m.gguf", "--ids", "1"},
+             4,
+             {"m.gguf: 9 tensors that family 'llama2' does not use, eg '",
+              "\n  a model of this metadata has no such tensors; use the safetensors files"}});
+}
+
 }  // namespace
 }  // namespace lamina::testing

@@ -166,6 +166,21 @@ class Checker {
                                [](std::byte b) { return b == std::byte{0}; });
   }
 
+  std::string advice_on_left(const std::vector<std::string>& left) const {
+    const std::int64_t num_layers = model_.config().num_layers();
+    const bool any_beyond = std::ranges::any_of(left, [&](const std::string& name) {
+      std::int64_t layer = -1;
+      return fits("*.{L}.*", name, layer) && layer >= num_layers;
+    });
+    if (any_beyond)
+      return fmt::format("num_hidden_layers is {}; check that the config belongs to these weights",
+                         num_layers);
+    return files_.gguf() ? "a model of this metadata has no such tensors; use the safetensors "
+                           "files of the same model"
+                         : "a model of this config has no such tensors; check that the config "
+                           "belongs to these weights";
+  }
+
   void check_nothing_left(const TensorMap& map,
                           const std::unordered_set<std::string_view>& used) const {
     const Ignored ignored(model_);
@@ -188,9 +203,7 @@ class Checker {
       log::info("{}: {} tensors outside the language model are not used, eg '{}'", files_.path(),
                 others.size(), others.front());
     if (left.empty()) return;
-    std::vector<std::string> notes{
-        fmt::format("num_hidden_layers is {}; check that the config belongs to these weights",
-                    model_.config().num_layers())};
+    std::vector<std::string> notes{advice_on_left(left)};
     constexpr std::size_t kMaxNamed = 16;
     for (std::size_t i = 1; i < std::min(left.size(), kMaxNamed); ++i)
       notes.push_back(fmt::format("also '{}'", left[i]));
