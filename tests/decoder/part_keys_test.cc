@@ -291,6 +291,9 @@ TEST(PartKeys, WhereTheyCannotBeIsRefused) {
         "'model.qkv_norm_eps' is 0.5, but no layer of this model has norms of queries, keys or "
         "values\n  remove it");
   EXPECT_ERROR_SAYS(
+      open_description(dense_description("qwen3", "qkv_norm_eps = 0.5\nuse_qk_norm = false\n")),
+      ExitCode::usage, "values\n  remove it\n  model.use_qk_norm is false at ");
+  EXPECT_ERROR_SAYS(
       open_description(dense_description(
           "llama2", "hidden_act = \"relu2\"\nmlp_activations = [\"silu\", \"linear\"]\n")),
       ExitCode::usage,

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "config/model_keys.h"
 #include "core/error.h"
@@ -14,11 +16,11 @@ const config::Entry* given_key(const ModelParts& parts, std::string_view key) {
   return parts.config.is_host_key(key) ? parts.config.values().find(key) : nullptr;
 }
 
-void refuse_key(const config::Entry& entry, std::string_view why, std::string_view advice) {
+void refuse_key(const config::Entry& entry, std::string_view why, std::vector<std::string> notes) {
   throw UserError(ExitCode::usage, {entry.origin.text,
                                     fmt::format("'model.{}' is {}, but {}", entry.key,
                                                 config::to_toml(entry.value), why),
-                                    {std::string(advice)}});
+                                    std::move(notes)});
 }
 
 namespace {
@@ -144,16 +146,16 @@ BlockOptions block_options(ModelParts& parts) {
                                            config::kLayerDropout, config::kDropout);
     if (out.layer_dropout == LayerDropout::update)
       refuse_key(*given_key(parts, config::kLayerDropout),
-                 "layers of multi-token prediction have no input that it could add to", advice);
+                 "layers of multi-token prediction have no input that it could add to", {advice});
     if (!mtp.final_norm)
       refuse_key(*given_key(parts, config::kDropout),
                  "layers of multi-token prediction end with a norm, which comes after the dropout",
-                 advice);
+                 {advice});
     if (mtp.carries)
       refuse_key(*given_key(parts, config::kDropout),
                  "layers of multi-token prediction end by merging the residual "
                  "streams, which comes after the dropout",
-                 advice);
+                 {advice});
   }
   return out;
 }
@@ -199,17 +201,32 @@ void apply_stack_keys(ModelParts& parts) {
   parts.block_options = block_options(parts);
 }
 
+namespace {
+
+// Returns notes for a key of norms in a model without them, with the keys that turn them off.
+std::vector<std::string> norms_off(const ModelParts& parts) {
+  std::vector<std::string> out{"remove it"};
+  for (const std::string_view key : {config::kUseQkNorm, config::kUseVNorm})
+    if (const config::Entry* off = given_key(parts, key); off && !wanted(parts, key))
+      out.push_back(fmt::format("model.{} is false at {}", key, off->origin.text));
+  return out;
+}
+
+}  // namespace
+
 void refuse_idle_keys(const ModelParts& parts, const BlockParts& has) {
-  const auto refuse = [&](std::string_view key, std::string_view what) {
+  const auto refuse = [&](std::string_view key, std::string_view what,
+                          const std::vector<std::string>& notes = {"remove it"}) {
     if (const config::Entry* entry = wanted(parts, key))
-      refuse_key(*entry, fmt::format("no layer of this model has {}", what));
+      refuse_key(*entry, fmt::format("no layer of this model has {}", what), notes);
   };
   for (const std::string_view key :
        {config::kAttentionDropout, config::kAttentionCap, config::kUseQkNorm,
         config::kQkNormWithScale, config::kUseVNorm, config::kVNormWithScale, config::kQkvNormEps,
         config::kShareKv, config::kSinks, config::kAttentionType, config::kMobaChunk})
     if (!has.attention) refuse(key, "attention");
-  if (!has.qkv_norms) refuse(config::kQkvNormEps, "norms of queries, keys or values");
+  if (!has.qkv_norms)
+    refuse(config::kQkvNormEps, "norms of queries, keys or values", norms_off(parts));
   if (!has.feed_forward) refuse(config::kMlpActivations, "a dense feed-forward");
   if (!has.router) refuse(config::kRandomRouting, "a router that chooses by computed scores");
   for (const std::string_view key :

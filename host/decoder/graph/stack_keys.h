@@ -2,6 +2,10 @@
 // logits, dropout, norms of queries and keys, activations. Private to decoder.
 #pragma once
 
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "decoder/graph/model_parts.h"
 
 namespace lamina::decoder {
@@ -10,7 +14,7 @@ namespace lamina::decoder {
 const config::Entry* given_key(const ModelParts& parts, std::string_view key);
 // UserError (exit 2): the entry cannot be combined with `why`.
 [[noreturn]] void refuse_key(const config::Entry& entry, std::string_view why,
-                             std::string_view advice = "remove it");
+                             std::vector<std::string> notes = {"remove it"});
 
 // Sets the options of the family from these keys. UserError (exit 2) if a key conflicts with the
 // family's options, or would have no effect.
