@@ -24,6 +24,7 @@ Loaded load(const std::string& path, const registry::Catalog& plugins, DType dty
 Loaded load(const std::string& path, const FindPlugins& plugins, DType dtype,
             const Backend& backend, const WeightChoice& choice,
             const std::function<void(const decoder::Model&)>& described) {
+  check_description(path);
   return while_training(path, [&] {
     // Resolved once for both: training may write a new checkpoint at any time.
     const std::string files = model_files(path);

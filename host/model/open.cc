@@ -321,6 +321,7 @@ OpenedModel reopen(const std::string& directory, const registry::Catalog& plugin
 
 OpenedModel open_weights(const std::string& path, const registry::Catalog& plugins,
                          const WeightChoice& choice) {
+  check_description(path);
   const bool describes = fs::path(path).extension() == ".toml" && fs::is_regular_file(path);
   if (fs::is_regular_file(path) && !describes && io::gguf_in(path).empty())
     throw UserError(ExitCode::checkpoint, {path, fmt::format("is a file; {}", train::kModelPlaces),

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "core/open_file.h"
 #include "core/printable.h"
 #include "core/without_dots.h"
 #include "io/gguf_model.h"
@@ -83,6 +84,12 @@ std::string tokenizer_files(const std::string& path) {
   if (text::has_tokenizer(named)) return named;
   const std::string newest = train::newest_checkpoint(named);
   return newest.empty() ? named : newest;
+}
+
+void check_description(const std::string& path) {
+  std::error_code error;
+  if (fs::path(path).extension() == ".toml" && !fs::status_known(fs::status(path, error)))
+    InputFile(path, ExitCode::usage);
 }
 
 ModelPlace classify(const std::string& path) {

@@ -20,6 +20,7 @@ TEST(DecodeErrors, AModelIsNeeded) {
   w.write("model.toml",
           "family = \"simple\"\n[model]\nvocab_size = 8\nhidden_size = 4\n"
           "num_hidden_layers = 1\n");
+  fs::create_symlink("loop.toml", w.path("loop.toml"));
   const Mistake mistakes[] = {
       {{"decode", "-p", "x"}, 2, {"missing option '--model DIR'", "lamina decode --help"}},
       {{"decode", "-m", "nowhere", "-p", "x"},
@@ -36,6 +37,9 @@ TEST(DecodeErrors, AModelIsNeeded) {
       {{"decode", "-m", "run.toml", "-p", "x"},
        2,
        {"run.toml: is a run file; expected a model", "give its run directory, "}},
+      {{"decode", "-m", "loop.toml", "-p", "x"},
+       2,
+       {"loop.toml: cannot be read: too many levels of symbolic links"}},
   };
   for (const Mistake& m : mistakes) w.expect(m);
 }
