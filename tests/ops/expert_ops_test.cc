@@ -1,6 +1,7 @@
 // Cases of the ops of experts and their gradients: choice (top_k, take_along, scatter_along),
 // sorting rows by expert (group_rows, gather_rows, combine_rows) and products (grouped_linear).
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "support/op_cases.h"
@@ -52,6 +53,19 @@ OpCase long_row(std::string name, Shape shape, std::int64_t k) {
   return c;
 }
 
+// NaNs come first, and each by its index: also the first element of a row, and all of a row.
+OpCase top_k_of_nans(std::string name, std::int64_t k, Doubles values, Doubles ids) {
+  return {.name = std::move(name),
+          .inputs = {{.shape = {3, 4},
+                      .values = {NAN, 1, 2, 3, 1, -INFINITY, INFINITY, -NAN, NAN, NAN, NAN, NAN}}},
+          .attrs = {{"k", k}},
+          .expect =
+              [=](const Results&) {
+                return Results{values, ids};
+              },
+          .gradient = false};
+}
+
 const OpCases kTopK = {.op = "top_k",
                        .cases =
                            {top_k_case("one of five", {.shape = {3, 5}}, 1),
@@ -74,6 +88,12 @@ const OpCases kTopK = {.op = "top_k",
                                  },
                              .gradient = false},
                             top_k_case("no rows", {.shape = {0, 6}}, 2),
+                            top_k_of_nans("two of rows with NaN", 2,
+                                          {NAN, 3, NAN, INFINITY, NAN, NAN}, {0, 3, 3, 2, 0, 1}),
+                            top_k_of_nans(
+                                "all of rows with NaN", 4,
+                                {NAN, 3, 2, 1, NAN, INFINITY, 1, -INFINITY, NAN, NAN, NAN, NAN},
+                                {0, 3, 2, 1, 3, 2, 0, 1, 0, 1, 2, 3}),
                             {.name = "equal ones by rising index",
                              .inputs = {{.shape = {6}, .values = {1, 3, 3, 2, 3, 2}}},
                              .attrs = {{"k", std::int64_t{4}}},

@@ -213,7 +213,9 @@ OpCase order(std::string name, bool descending, Doubles x, Doubles y) {
 const OpCases kArgsort = {
     .op = "argsort",
     .cases = {order("rising", false, {3, 1, 2, 5, 5, 4}, {1, 2, 0, 2, 0, 1}),
-              order("falling", true, {3, 1, 2, 5, 5, 4}, {0, 2, 1, 0, 1, 2})}};
+              order("falling", true, {3, 1, 2, 5, 5, 4}, {0, 2, 1, 0, 1, 2}),
+              order("rising after NaN", false, {NAN, 1, 2, NAN, NAN, NAN}, {0, 1, 2, 0, 1, 2}),
+              order("falling after NaN", true, {NAN, 1, 2, 5, NAN, 4}, {0, 2, 1, 1, 0, 2})}};
 
 const OpCases kCountedMean = {
     .op = "counted_mean",

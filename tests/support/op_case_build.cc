@@ -19,8 +19,11 @@ Array numbers_of(const In& in, DType dtype, DType rounded, std::mt19937& random)
   return in.dtype ? a : converted(a, dtype);
 }
 
-// True for two infinities, or for the lse of a query without keys: -infinity here, -1e30 there.
-bool both_nothing(double a, double b) { return a == b || (a < -1e29 && b < -1e29); }
+// True for equal numbers, for two NaNs, and for the lse of a query without keys: -infinity here,
+// -1e30 there.
+bool are_alike(double a, double b) {
+  return a == b || (std::isnan(a) && std::isnan(b)) || (a < -1e29 && b < -1e29);
+}
 
 }  // namespace
 
@@ -65,7 +68,7 @@ void expect_close(const Array& got, const Doubles& want, double tolerance,
     if (std::abs(w) < 1e29) largest = std::max(largest, std::abs(w));
   for (std::size_t i = 0; i < want.size(); ++i) {
     const double g = get(got, static_cast<std::int64_t>(i));
-    if (both_nothing(g, want[i])) continue;
+    if (are_alike(g, want[i])) continue;
     const double allowed = tolerance * std::max(largest, 1e-3);
     ASSERT_LE(std::abs(g - want[i]), allowed)
         << what << ": element " << i << " of " << to_string(got.type) << " is " << g

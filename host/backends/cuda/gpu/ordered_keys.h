@@ -18,21 +18,22 @@ LAMINA_GPU_FUNCTION Bits bits_of(T x) {
   return bits;
 }
 
-// Maps the order of floats to the order of unsigned integers; equal zeros, NaN above all.
+// Maps the order of floats to the order of unsigned integers: equal zeros, and any NaN above all
+// numbers, but below the largest integer, so that every key is smaller than 2^64 - 1.
 LAMINA_GPU_FUNCTION std::uint32_t ordered(float x) {
-  if (x != x) return 0xffffffffu;
+  if (x != x) return 0xfffffffeu;
   if (x == 0.0f) return 0x80000000u;
   const auto bits = bits_of<std::uint32_t>(x);
   return bits >> 31 ? ~bits : bits | 0x80000000u;
 }
 LAMINA_GPU_FUNCTION std::uint64_t ordered(double x) {
-  if (x != x) return ~std::uint64_t{0};
+  if (x != x) return ~std::uint64_t{1};
   if (x == 0.0) return std::uint64_t{1} << 63;
   const auto bits = bits_of<std::uint64_t>(x);
   return bits >> 63 ? ~bits : bits | std::uint64_t{1} << 63;
 }
 
-// The key of an element of a 4-byte or narrower type; above 0.
+// The key of an element of a 4-byte or narrower type; above 0 and below 2^64 - 1.
 LAMINA_GPU_FUNCTION std::uint64_t key_of(float x, int index) {
   return std::uint64_t{ordered(x)} << 32 | ~static_cast<std::uint32_t>(index);
 }

@@ -49,7 +49,7 @@ LAMINA_GPU_FUNCTION void in_registers(const TopKParams& p) {
     const int i = c * 32 + gpu::lane();
     keys[c] = i < p.width ? key_of(gpu::load(r.x, i), i) : 0;
   }
-  std::uint64_t last = ~std::uint64_t{0};
+  std::uint64_t last = ~std::uint64_t{0};  // above all keys
   for (int place = 0; place < p.k; ++place) {
     std::uint64_t best = 0;
     LAMINA_GPU_UNROLL
