@@ -1,4 +1,5 @@
 // Cases of softmax.
+#include <algorithm>
 #include <cmath>
 
 #include "support/op_cases.h"
@@ -23,6 +24,20 @@ const OpCases kCases = {
                const double first = 1 / (1 + std::exp(1));
                return std::vector<Doubles>{{0, 0, 0, 0, first, 0, 1 - first, 0}};
              }},
+        {.name = "a row with NaN is NaN, and so is one with infinity",
+         .inputs = {{.shape = {4, 4},
+                     .values = {NAN, 1, 2, 3, 1, -INFINITY, NAN, 2, INFINITY, 1, 2, 3, 0, 0, 0,
+                                0}}},
+         .expect =
+             [](const std::vector<Doubles>&) {
+               Doubles y(16, NAN);
+               std::fill(y.begin() + 12, y.end(), 0.25);
+               return std::vector<Doubles>{y};
+             },
+         .gradient = false},
+        {.name = "NaN beside -infinity",
+         .inputs = {{.shape = {1, 3}, .values = {kNone, NAN, kNone}}},
+         .gradient = false},
         {.name = "no rows", .inputs = {{.shape = {0, 8}}}},
     }};
 

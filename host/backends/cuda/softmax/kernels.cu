@@ -23,7 +23,7 @@ LAMINA_GPU_FUNCTION void softmax(const SoftmaxParams& p) {
     for (int i = gpu::thread_index(); i < p.width; i += gpu::num_threads())
       sum += gpu::exp(gpu::load(x, i) - shift);
     sum = gpu::block_sum(sum);
-    const W scale = sum > 0 ? 1 / sum : W{0};
+    const W scale = sum == 0 ? W{0} : 1 / sum;  // of a sum that is NaN, NaN
     for (int i = gpu::thread_index(); i < p.width; i += gpu::num_threads())
       gpu::store(y, i, gpu::exp(gpu::load(x, i) - shift) * scale);
   }
