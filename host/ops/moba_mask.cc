@@ -3,7 +3,8 @@
 //
 // Tokens are cut into chunks by their position. The gate of a chunk is the product of the query
 // with the mean of the chunk's keys, in f32. Among the chunks up to its own, in its own segment, a
-// query sees the k with the highest gates, always including its own; ties go to the lower index.
+// query sees the k with the highest gates, always including its own; NaN is the highest gate, and
+// ties go to the lower index.
 // The result is bool[B, N, T, S]; causality within the query's own chunk is not applied here. No
 // gradient flows through the selection.
 //
@@ -87,19 +88,20 @@ struct Chooser {
     return reshape(matmul(q, m, false, true), {batch, heads, tokens, chunks});
   }
 
-  // Returns 1 for the selected ones of C chunks, [B, N, T, C]. The flags [B, T, C] mark candidates
-  // and the query's own chunk.
+  // Returns 1 or 2 for the selected ones of C chunks, [B, N, T, C]: the query's own chunk, and the
+  // best others. The flags [B, T, C] mark all candidates and the query's own chunk.
   Tensor choose(Tensor gate, Tensor seen, Tensor own, std::int64_t chunks) const {
     auto of_heads = [&](Tensor f) {
       return broadcast(reshape(f, {f.dim(0), 1, tokens, chunks}), gate.shape());
     };
     seen = of_heads(seen);
-    Tensor score = select(less(real(0.5), seen), gate, real(-3e38));
-    score = select(less(real(0.5), of_heads(own)), real(3e38), score);
-    const std::int64_t best = std::min(c.i("k"), chunks);
-    Tensor ids = top_k(score, {.k = best}).ids;
+    own = of_heads(own);
+    const std::int64_t others = std::min(c.i("k"), chunks) - 1;
+    if (others == 0) return own;
+    Tensor score = select(less(real(0.5), seen - own), gate, real(-3e38));
+    Tensor ids = top_k(score, {.k = others}).ids;
     Tensor ones = constant(graph, {wide, ids.shape(), {}}, 1);
-    return scatter_along(ones, ids, {.size = chunks}) * seen;
+    return scatter_along(ones, ids, {.size = chunks}) * seen + own;
   }
 
   // For chunks that are consecutive in the row.

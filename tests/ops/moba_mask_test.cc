@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <random>
@@ -28,6 +29,16 @@ OpCase choose(std::string name, std::int64_t tokens, std::int64_t keys, std::vec
 const In kPositions = ints({2, 7}, {0, 1, 2, 3, 0, 1, 0, 0, 0, 1, 2, 0, 1, 2});
 const In kSegments = ints({2, 7}, {1, 1, 1, 1, 2, 2, 0, 1, 2, 2, 2, 3, 3, 3});
 
+// Keys of one channel, a chunk each. A query sees its own chunk, then those whose gate is NaN.
+OpCase choose_nan(std::int64_t k, std::vector<double> mask) {
+  return {.name = "NaN in keys, " + std::to_string(k) + " of four chunks",
+          .inputs = {{.shape = {1, 4, 1, 1}, .values = {1, 1, 1, 1}},
+                     {.shape = {1, 4, 1, 1}, .values = {NAN, 5, NAN, 1}}},
+          .attrs = {{"chunk", number(1)}, {"k", number(k)}},
+          .expect = [mask](const std::vector<Doubles>&) { return std::vector<Doubles>{mask}; },
+          .gradient = false};
+}
+
 const OpCases kCases = {
     .op = "moba_mask",
     .cases = {choose("one of its own", 7, 7, {}, 3, 1), choose("two", 7, 7, {}, 2, 2),
@@ -35,7 +46,10 @@ const OpCases kCases = {
               choose("chunks of four", 12, 12, {}, 4, 2), choose("no tokens", 0, 0, {}, 4, 2),
               choose("documents", 7, 7, {kPositions, kPositions, kSegments, kSegments}, 2, 2),
               choose("decode state", 2, 11, {kAbsent, kAbsent, kAbsent, kAbsent, ints({2}, {3, 9})},
-                     3, 2)}};
+                     3, 2),
+              choose_nan(1, {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1}),
+              choose_nan(2, {1, 0, 0, 0, 1, 1, 0, 0, 1, 0, 1, 0, 1, 0, 0, 1}),
+              choose_nan(3, {1, 0, 0, 0, 1, 1, 0, 0, 1, 1, 1, 0, 1, 0, 1, 1})}};
 LAMINA_TEST_OP(MobaMask, kCases)
 
 // Documents in one row: 9 tokens, 7, 1 and padding. Each has the same chunks as alone.

@@ -32,9 +32,13 @@ struct Candidate {
   W gate;
   int chunk;  // chunks of equal gates are chosen in rising order
 };
+// NaN is the highest gate, as in top_k.
 template <typename W>
 LAMINA_GPU_FUNCTION Candidate<W> better(const Candidate<W>& a, const Candidate<W>& b) {
-  return b.gate > a.gate || (b.gate == a.gate && b.chunk < a.chunk) ? b : a;
+  const bool a_is_nan = a.gate != a.gate, b_is_nan = b.gate != b.gate;
+  const bool higher = b.gate > a.gate || (b_is_nan && !a_is_nan);
+  const bool equal = b.gate == a.gate || (b_is_nan && a_is_nan);
+  return higher || (equal && b.chunk < a.chunk) ? b : a;
 }
 
 // One warp per query and head. The gates of chosen chunks are replaced by kChosen.
