@@ -83,7 +83,23 @@ OpCases of_integers(std::string op) {
           .dtypes = {DType::i32, DType::i64},
           .cases = {over(1, {3, 4}), over(0, {5, 8}), over(1, {3, 7}), over(0, {7, 3})}};
 }
+// Sums beyond 2^31, over rows and columns, with whole vectors and without.
+OpCases large_integers() {
+  OpCases out{.op = "reduce_sum", .dtypes = {DType::i32}, .cases = {}};
+  for (const auto& [dim, shape] :
+       {std::pair{1, Shape{2, 8}}, {0, {8, 4}}, {1, {2, 7}}, {0, {7, 3}}})
+    out.cases.push_back(
+        {.name = to_string(shape),
+         .inputs = {{.shape = shape, .low = 0x1p30, .high = 0x1p30}},
+         .attrs = {{"dims", Dims{dim}}, {"dtype", std::string("i64")}},
+         .expect = [count = shape[dim], sums = shape[1 - dim]](const std::vector<Doubles>&) {
+           return std::vector<Doubles>{
+               Doubles(static_cast<std::size_t>(sums), 0x1p30 * static_cast<double>(count))};
+         }});
+  return out;
+}
 const OpCases kSumIntegers = of_integers("reduce_sum");
+const OpCases kSumLargeIntegers = large_integers();
 const OpCases kMaxIntegers = of_integers("reduce_max");
 
 const OpCases kSquares = {
@@ -244,6 +260,7 @@ LAMINA_TEST_OP(CountedMean, kCountedMean)
 LAMINA_TEST_OP(ReduceSum, kSum)
 LAMINA_TEST_OP(ReduceSumIntoF32, kSumWide)
 LAMINA_TEST_OP(ReduceSumOfIntegers, kSumIntegers)
+LAMINA_TEST_OP(ReduceSumOfLargeIntegers, kSumLargeIntegers)
 LAMINA_TEST_OP(ReduceMax, kMax)
 LAMINA_TEST_OP(ReduceMaxOfIntegers, kMaxIntegers)
 LAMINA_TEST_OP(SumOfSquares, kSquares)

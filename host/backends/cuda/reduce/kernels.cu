@@ -4,7 +4,7 @@
 // by vectors of 16 bytes; if it is kept, threads side by side read neighbouring columns, and the
 // threads of a block share out the rows. If there are few outputs, blocks share out the reduced
 // index, and a second kernel adds up their totals in order. Sums of f32, bf16 and f16 are added in
-// f32 for a few elements of a thread, then in f64.
+// f32 for a few elements of a thread, then in f64; sums of integers in 64 bits.
 #include "backends/cuda/gpu/chunks.h"
 #include "backends/cuda/gpu/row_groups.h"
 #include "backends/cuda/reduce/params.h"
@@ -41,8 +41,10 @@ LAMINA_GPU_FUNCTION std::int64_t offset(const Dims& dims, std::int64_t index) {
 // A sum: `Part` of a few elements, `Total` of all.
 template <typename T>
 struct Sum {
-  using Part = gpu::Wide<T>;
-  using Total = std::conditional_t<std::is_integral_v<Part>, std::int64_t, double>;
+  using Element = gpu::Wide<T>;
+  static constexpr bool kIntegers = std::is_integral_v<Element>;
+  using Part = std::conditional_t<kIntegers, std::int64_t, Element>;
+  using Total = std::conditional_t<kIntegers, std::int64_t, double>;
   LAMINA_GPU_FUNCTION static Total start() { return 0; }
   template <typename V>
   LAMINA_GPU_FUNCTION static V fold(V a, V b) {
@@ -53,7 +55,8 @@ struct Sum {
 // The largest; NaN wins.
 template <typename T>
 struct Max {
-  using Part = typename Sum<T>::Part;
+  using Element = gpu::Wide<T>;
+  using Part = Element;
   using Total = typename Sum<T>::Total;
   LAMINA_GPU_FUNCTION static Total start() {
     if constexpr (std::is_integral_v<Total>)
@@ -101,14 +104,15 @@ LAMINA_GPU_FUNCTION void fold_elements(typename Op::Total& total, std::int64_t f
                                        std::int64_t end, std::int64_t step,
                                        const Global<const T>& x, Visit at) {
   using Part = typename Op::Part;
-  const auto fold_vector = [](const Part(&v)[N]) {
+  using Element = typename Op::Element;
+  const auto fold_vector = [](const Element(&v)[N]) {
     Part part = v[0];
-    for (int j = 1; j < N; ++j) part = Op::fold(part, v[j]);
+    for (int j = 1; j < N; ++j) part = Op::fold(part, static_cast<Part>(v[j]));
     return part;
   };
   std::int64_t i = first;
   for (; i + (kAhead - 1) * step < end; i += kAhead * step) {
-    Part v[kAhead][N];
+    Element v[kAhead][N];
     LAMINA_GPU_UNROLL
     for (int a = 0; a < kAhead; ++a) gpu::load_numbers(x, at(i + a * step), v[a]);
     Part part = fold_vector(v[0]);
@@ -117,7 +121,7 @@ LAMINA_GPU_FUNCTION void fold_elements(typename Op::Total& total, std::int64_t f
     total = Op::fold(total, static_cast<typename Op::Total>(part));
   }
   for (; i < end; i += step) {
-    Part v[N];
+    Element v[N];
     gpu::load_numbers(x, at(i), v);
     total = Op::fold(total, static_cast<typename Op::Total>(fold_vector(v)));
   }
@@ -169,7 +173,7 @@ LAMINA_GPU_FUNCTION void reduce_columns(const Params& p, const ReduceGrid& grid)
     const std::int64_t begin = grid.split * p.split_elements;
     const std::int64_t end = gpu::min(begin + p.split_elements, p.reduced.elements);
     for (std::int64_t i = begin + row; i < end; i += kAhead * rows) {
-      Part v[kAhead][N];
+      typename Op::Element v[kAhead][N];
       LAMINA_GPU_UNROLL
       for (int a = 0; a < kAhead; ++a)
         if (i + a * rows < end) gpu::load_numbers(x, base + offset(p.reduced, i + a * rows), v[a]);
@@ -178,7 +182,7 @@ LAMINA_GPU_FUNCTION void reduce_columns(const Params& p, const ReduceGrid& grid)
         Part part = v[0][j];
         LAMINA_GPU_UNROLL
         for (int a = 1; a < kAhead; ++a)
-          if (i + a * rows < end) part = Op::fold(part, v[a][j]);
+          if (i + a * rows < end) part = Op::fold(part, static_cast<Part>(v[a][j]));
         totals[j] = Op::fold(totals[j], static_cast<Total>(part));
       }
     }
