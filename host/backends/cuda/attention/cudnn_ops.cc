@@ -1,13 +1,16 @@
 #include "backends/cuda/attention/cudnn_ops.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
+#include "backends/cuda/access.h"
 #include "backends/cuda/attention/cudnn_params.h"
 #include "backends/cuda/attention/plan.h"
 #include "backends/cuda/context.h"
 #include "backends/cuda/dnn/attention.h"
 #include "backends/cuda/dnn/use.h"
+#include "backends/cuda/instead.h"
 #include "backends/cuda/queue.h"
 #include "core/log.h"
 #include "ops/operands.h"
@@ -156,15 +159,33 @@ dnn::Planned plan_of(CudaContext& context, const DnnAttentionSpec& spec) {
 
 const std::string kForward = "cudnn attention", kBackward = "cudnn attention_grad";
 
+// cuDNN reads vectors of 16 bytes: calls with views that begin elsewhere are left to the tiles.
 class CudnnKernel : public Kernel {
  public:
   CudnnKernel(CudaContext& context, const NodeView&, const DnnAttentionSpec& spec,
-              dnn::Planned planned)
-      : library_(context.dnn()), spec_(spec), plan_(std::move(planned.plan)) {
+              dnn::Planned planned, std::unique_ptr<Kernel> tiles)
+      : library_(context.dnn()),
+        spec_(spec),
+        plan_(std::move(planned.plan)),
+        tiles_(std::move(tiles)) {
     if (spec.segments) clear_ = function(context, "attention_clear_unseen");
+  }
+  std::size_t workspace_bytes() const final {
+    return std::max(own_workspace_bytes() + plan_->workspace_bytes(), tiles_->workspace_bytes());
+  }
+  void run(const KernelArgs& args) final {
+    if (is_aligned(args))
+      run_aligned(args);
+    else
+      tiles_->run(args);
   }
 
  protected:
+  virtual bool is_aligned(const KernelArgs& args) const = 0;
+  virtual void run_aligned(const KernelArgs& args) = 0;
+  // Bytes for lamina's kernels around the plan.
+  virtual std::size_t own_workspace_bytes() const { return 0; }
+
   // `name` as in CudaQueue::note().
   void run_plan(const KernelArgs& args, const std::string& name,
                 dnn::AttentionOperands operands) const {
@@ -191,14 +212,15 @@ class CudnnKernel : public Kernel {
   dnn::DnnLibrary& library_;
   const DnnAttentionSpec spec_;
   const std::shared_ptr<const dnn::AttentionPlan> plan_;
+  const std::unique_ptr<Kernel> tiles_;
   Function clear_ = nullptr;
 };
 
 class Forward final : public CudnnKernel {
  public:
   Forward(CudaContext& context, const NodeView& n, const DnnAttentionSpec& spec,
-          dnn::Planned planned)
-      : CudnnKernel(context, n, spec, std::move(planned)),
+          dnn::Planned planned, std::unique_ptr<Kernel> tiles)
+      : CudnnKernel(context, n, spec, std::move(planned), std::move(tiles)),
         sinks_(small_input(n, operand::attention::kSinks)) {
     if (spec.over_state) {
       lengths_ = function(context, "attention_state_lengths");
@@ -209,11 +231,17 @@ class Forward final : public CudnnKernel {
       sinks_bytes_ = aligned(static_cast<std::size_t>(spec.heads) * sizeof(float));
     }
   }
-  std::size_t workspace_bytes() const override {
-    return lengths_bytes_ + sinks_bytes_ + plan_->workspace_bytes();
+
+ protected:
+  std::size_t own_workspace_bytes() const override { return lengths_bytes_ + sinks_bytes_; }
+
+  bool is_aligned(const KernelArgs& args) const override {
+    namespace in = operand::attention;
+    return begin_vectors({input_of(args, in::kQ), input_of(args, in::kK), input_of(args, in::kV),
+                          args.outputs[0], args.outputs[1]});
   }
 
-  void run(const KernelArgs& args) override {
+  void run_aligned(const KernelArgs& args) override {
     namespace in = operand::attention;
     dnn::AttentionOperands o{.q = number(input_of(args, in::kQ)),
                              .k = number(input_of(args, in::kK)),
@@ -255,9 +283,16 @@ class Forward final : public CudnnKernel {
 class Backward final : public CudnnKernel {
  public:
   using CudnnKernel::CudnnKernel;
-  std::size_t workspace_bytes() const override { return plan_->workspace_bytes(); }
 
-  void run(const KernelArgs& args) override {
+ protected:
+  bool is_aligned(const KernelArgs& args) const override {
+    namespace in = operand::attention_grad;
+    return begin_vectors({input_of(args, in::kQ), input_of(args, in::kK), input_of(args, in::kV),
+                          input_of(args, in::kY), input_of(args, in::kLse), input_of(args, in::kDy),
+                          args.outputs[0], args.outputs[1], args.outputs[2]});
+  }
+
+  void run_aligned(const KernelArgs& args) override {
     const std::int64_t rows = part_of(spec_).batch;
     for (std::int64_t row = 0; row < spec_.batch; row += rows)
       run_plan(args, kBackward, operands_from(args, row));
@@ -288,12 +323,13 @@ class Backward final : public CudnnKernel {
 };
 
 template <typename AnyKernel>
-std::unique_ptr<Kernel> made(const NodeView& n, const Inputs& in, bool backward, Context& context) {
+std::unique_ptr<Kernel> made(const NodeView& n, const Inputs& in, bool backward, Context& context,
+                             std::unique_ptr<Kernel> tiles) {
   auto& mine = static_cast<CudaContext&>(context);
   const DnnAttentionSpec spec = spec_of(n, in, backward);
   dnn::Planned planned = plan_of(mine, backward ? part_of(spec) : spec);
-  if (!planned.plan) return nullptr;
-  return std::make_unique<AnyKernel>(mine, n, spec, std::move(planned));
+  if (!planned.plan) return std::make_unique<Instead>(std::move(tiles), "refuses, tiles instead");
+  return std::make_unique<AnyKernel>(mine, n, spec, std::move(planned), std::move(tiles));
 }
 
 }  // namespace
@@ -301,11 +337,13 @@ std::unique_ptr<Kernel> made(const NodeView& n, const Inputs& in, bool backward,
 Verdict cudnn_takes_attention(const NodeView& n) { return takes(n, forward_inputs(), false); }
 Verdict cudnn_takes_attention_grad(const NodeView& n) { return takes(n, grad_inputs(), true); }
 
-std::unique_ptr<Kernel> cudnn_attention(const NodeView& n, Context& context) {
-  return made<Forward>(n, forward_inputs(), false, context);
+std::unique_ptr<Kernel> cudnn_attention(const NodeView& n, Context& context,
+                                        std::unique_ptr<Kernel> tiles) {
+  return made<Forward>(n, forward_inputs(), false, context, std::move(tiles));
 }
-std::unique_ptr<Kernel> cudnn_attention_grad(const NodeView& n, Context& context) {
-  return made<Backward>(n, grad_inputs(), true, context);
+std::unique_ptr<Kernel> cudnn_attention_grad(const NodeView& n, Context& context,
+                                             std::unique_ptr<Kernel> tiles) {
+  return made<Backward>(n, grad_inputs(), true, context, std::move(tiles));
 }
 
 }  // namespace lamina::cuda

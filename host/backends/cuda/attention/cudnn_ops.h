@@ -18,8 +18,12 @@ Verdict cudnn_takes_attention_grad(const NodeView& n);
 // batch are computed by several calls, each within it. Tests make it small.
 inline std::int64_t most_logit_gradient_bytes = std::int64_t{1} << 30;
 
-// Returns null if cuDNN refuses to plan a node that was accepted, after a warning with its reason.
-std::unique_ptr<Kernel> cudnn_attention(const NodeView& n, Context& context);
-std::unique_ptr<Kernel> cudnn_attention_grad(const NodeView& n, Context& context);
+// `tiles` computes the same node. It takes calls with operands that do not begin at multiples of 16
+// bytes, and every call if cuDNN refuses to plan a node that was accepted, after a warning with its
+// reason.
+std::unique_ptr<Kernel> cudnn_attention(const NodeView& n, Context& context,
+                                        std::unique_ptr<Kernel> tiles);
+std::unique_ptr<Kernel> cudnn_attention_grad(const NodeView& n, Context& context,
+                                             std::unique_ptr<Kernel> tiles);
 
 }  // namespace lamina::cuda

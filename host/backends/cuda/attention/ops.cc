@@ -9,7 +9,6 @@
 #include "backends/cuda/attention/one_token_ops.h"
 #include "backends/cuda/attention/plan.h"
 #include "backends/cuda/attention/widened_rows.h"
-#include "backends/cuda/instead.h"
 #include "ops/operands.h"
 #include "runtime/counting_kernel.h"
 
@@ -182,8 +181,7 @@ std::unique_ptr<Kernel> make_one_token(const NodeView& n, Context& context) {
 }
 
 std::unique_ptr<Kernel> make_by_cudnn(const NodeView& n, Context& context) {
-  if (auto kernel = cudnn_attention(n, context)) return kernel;
-  return std::make_unique<Instead>(make(n, context), "refuses, tiles instead");
+  return cudnn_attention(n, context, make(n, context));
 }
 
 constexpr KernelChoice kChoices[] = {{"cudnn", cudnn_takes_attention, make_by_cudnn, 0, true},
@@ -284,8 +282,7 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
 }
 
 std::unique_ptr<Kernel> make_by_cudnn(const NodeView& n, Context& context) {
-  if (auto kernel = cudnn_attention_grad(n, context)) return kernel;
-  return std::make_unique<Instead>(make(n, context), "refuses, tiles instead");
+  return cudnn_attention_grad(n, context, make(n, context));
 }
 
 constexpr KernelChoice kChoices[] = {{"cudnn", cudnn_takes_attention_grad, make_by_cudnn, 0, true},
