@@ -53,6 +53,17 @@ struct KernelRun {
   }
 };
 
+KernelRun run_and_compare(const CaseDevice& device, const KernelChoice& choice, const Built& built,
+                          const std::vector<Doubles>& want, const Allowed& allowed,
+                          const std::string& what) {
+  KernelRun out(device, choice, built);
+  out.run();
+  for (std::size_t i = 0; i < want.size(); ++i)
+    expect_close(out.outputs[i], want[i], allowed(out.outputs[i].type.dtype),
+                 fmt::format("{}, output {}", what, i));
+  return out;
+}
+
 void expect_same_bits(const KernelRun& a, const KernelRun& b, std::size_t num_outputs,
                       const std::string& what) {
   for (std::size_t i = 0; i < num_outputs; ++i)
@@ -112,15 +123,18 @@ Allowed allowed_errors(const OpCase& c, DType dtype) {
   };
 }
 
+void check_numbers(const CaseDevice& device, const KernelChoice& choice, const Built& built,
+                   const std::vector<Doubles>& want, const Allowed& allowed,
+                   const std::string& what) {
+  device.begin_run(false);
+  run_and_compare(device, choice, built, want, allowed, what);
+}
+
 void check_kernel(const CaseDevice& device, const KernelChoice& choice, const Built& built,
                   const std::vector<Doubles>& want, const Allowed& allowed,
                   const std::string& what) {
   device.begin_run(false);
-  KernelRun plain(device, choice, built);
-  plain.run();
-  for (std::size_t i = 0; i < want.size(); ++i)
-    expect_close(plain.outputs[i], want[i], allowed(plain.outputs[i].type.dtype),
-                 fmt::format("{}, output {}", what, i));
+  const KernelRun plain = run_and_compare(device, choice, built, want, allowed, what);
   check_in_place(device, choice, built, plain, what);
   if (built.results.size() > 1 && !choice.writes_all) {
     KernelRun partial(device, choice, built);

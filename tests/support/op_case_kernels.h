@@ -32,8 +32,13 @@ std::vector<Doubles> meaning(const OpCases& list, const OpCase& c, DType dtype);
 using Allowed = std::function<double(DType)>;
 Allowed allowed_errors(const OpCase& c, DType dtype);
 
+// Compares one run with `want`. `what` names the kernel.
+void check_numbers(const CaseDevice& device, const KernelChoice& choice, const Built& built,
+                   const std::vector<Doubles>& want, const Allowed& allowed,
+                   const std::string& what);
+
 // Compares with `want`; in place, with outputs left out, and in a second run the bits must not
-// change. `what` names the kernel.
+// change.
 void check_kernel(const CaseDevice& device, const KernelChoice& choice, const Built& built,
                   const std::vector<Doubles>& want, const Allowed& allowed,
                   const std::string& what);

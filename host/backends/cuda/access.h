@@ -7,20 +7,29 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string>
+#include <string_view>
+
+#include <fmt/format.h>
 
 #include "backends/cuda/launch.h"
 #include "core/round_up.h"
+#include "runtime/kernel_checks.h"
 
 namespace lamina::cuda {
 
 inline constexpr int kVectorBytes = 16;
 inline int vector_elements(DType dtype) { return kVectorBytes / size_bytes(dtype); }
 
-// True if vectors can begin at all of these addresses; null is no address.
-inline bool begin_vectors(std::initializer_list<const void*> addresses) {
-  return std::ranges::all_of(addresses, [](const void* a) {
-    return reinterpret_cast<std::uintptr_t>(a) % kVectorBytes == 0;
+// True if vectors can begin at all of these addresses; null is no address. Views begin at any
+// element, so a kernel asks this in each run.
+inline bool begin_vectors(std::initializer_list<gpu::Address> addresses,
+                          int vector_bytes = kVectorBytes) {
+  return std::ranges::all_of(addresses, [=](gpu::Address a) {
+    return a.value % static_cast<std::uint64_t>(vector_bytes) == 0;
   });
+}
+inline bool begin_vectors(std::initializer_list<const void*> addresses) {
+  return std::ranges::all_of(addresses, [](const void* a) { return begin_vectors({address(a)}); });
 }
 
 // The two kernels of a `stem`: <stem>_vectors and <stem>_elements.
@@ -33,6 +42,29 @@ class AccessForms {
 
  private:
   Function vectors_, elements_;
+};
+
+// The kernels of a `stem` whose threads take columns of rows: <stem>_<dtype>, and
+// <stem>_<dtype>x<N> by vectors of N = 16 bytes, of f32 and bf16 and where the width has whole
+// vectors.
+class ColumnForms {
+ public:
+  ColumnForms(Context& context, std::string_view stem, DType dtype, std::int64_t width)
+      : elements_(function(context, stem, dtype)) {
+    const int most = vector_elements(dtype);
+    if (!is_fast_dtype(dtype) || width % most != 0) return;
+    columns_ = most;
+    vectors_ = function(context, fmt::format("{}_{}x{}", stem, name(dtype), most));
+  }
+  // Returns the columns of a thread for rows that begin at these addresses.
+  int columns(std::initializer_list<gpu::Address> rows) const {
+    return begin_vectors(rows) ? columns_ : 1;
+  }
+  Function get(int columns) const { return columns == 1 ? elements_ : vectors_; }
+
+ private:
+  int columns_ = 1;
+  Function vectors_ = nullptr, elements_;
 };
 
 // Groups of threads for rows (gpu/row_groups.h).

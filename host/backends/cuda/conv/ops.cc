@@ -1,4 +1,9 @@
 // causal_conv1d, causal_conv1d_grad and causal_conv1d_step.
+#include <initializer_list>
+#include <optional>
+#include <string>
+
+#include "backends/cuda/access.h"
 #include "backends/cuda/conv/params.h"
 #include "backends/cuda/kernel_support.h"
 #include "backends/cuda/typed.h"
@@ -55,19 +60,38 @@ LaunchShape threads_for(const Conv1dParams& p, std::int64_t count, std::int64_t 
           .blocks_y = blocks_y};
 }
 
-// The forward kernel: its loads have up to 16 bytes where the number of channels allows it.
-struct Forward {
-  std::int64_t group;
-  Function compute;
-
-  Forward(const NodeView& n, Context& context) {
-    const Type& x = n.type(in::kX);
-    const std::int64_t most = 16 / size_bytes(x.dtype);
-    group = x.dim(2) % most == 0 ? most : 1;
-    compute = function(context, group > 1 ? "conv1d_forward_wide" : "conv1d_forward", x.dtype);
+// Two forms of a kernel: `name`, and <name>_wide, whose threads load and store `most` channels
+// together where the number of channels and the addresses allow it.
+class ChannelForms {
+ public:
+  ChannelForms(Context& context, const std::string& name, const Type& x, std::int64_t most)
+      : most_(x.dim(2) % most == 0 ? most : 1),
+        vector_bytes_(static_cast<int>(most_) * size_bytes(x.dtype)),
+        single_(function(context, name, x.dtype)) {
+    if (most_ > 1) wide_ = function(context, name + "_wide", x.dtype);
   }
+  // Launches a thread for each tile and its channels. `rows`: all operands with channels.
+  template <typename Params>
+  void run(const KernelArgs& args, const Params& p, std::int64_t tiles,
+           std::initializer_list<gpu::Address> rows) const {
+    const bool is_wide = wide_ && begin_vectors(rows, vector_bytes_);
+    launch(args, is_wide ? wide_ : single_, threads_for(p.conv, tiles, is_wide ? most_ : 1), p);
+  }
+
+ private:
+  std::int64_t most_;
+  int vector_bytes_;
+  Function single_, wide_ = nullptr;
+};
+
+// The forward kernel: its loads have up to 16 bytes.
+struct Forward {
+  ChannelForms forms;
+
+  Forward(const NodeView& n, Context& context)
+      : forms(context, "conv1d_forward", n.type(in::kX), vector_elements(n.type(in::kX).dtype)) {}
   void run(const KernelArgs& args, const Conv1dForwardParams& p) const {
-    launch(args, compute, threads_for(p.conv, num_tiles(p.conv, kConvTokens), group), p);
+    forms.run(args, p, num_tiles(p.conv, kConvTokens), {p.conv.x, p.y, p.window, p.new_window});
   }
 };
 
@@ -99,10 +123,8 @@ class GradKernel final : public Kernel {
       : apart_(n.has(in::kSegments) && !n.i("across")), has_bias_(n.has(in::kBias)) {
     p_.conv = conv_of(n);
     const DType dtype = n.type(in::kX).dtype;
-    group_ = has_few_taps(p_.conv) && p_.conv.channels % 2 == 0 ? 2 : 1;
     if (has_few_taps(p_.conv)) {
-      few_ =
-          function(context, group_ > 1 ? "conv1d_backward_few_wide" : "conv1d_backward_few", dtype);
+      few_.emplace(context, "conv1d_backward_few", n.type(in::kX), 2);
     } else {
       sums_ = function(context, "conv1d_backward_sums", dtype);
       x_ = function(context, "conv1d_backward_x", dtype);
@@ -128,7 +150,7 @@ class GradKernel final : public Kernel {
     p_.parts = address(args.workspace + dsum_bytes());
     const std::int64_t tiles = num_tiles(p_.conv, kConvGradTokens);
     if (few_) {
-      launch(args, few_, threads_for(p_.conv, tiles, group_), p_);
+      few_->run(args, p_, tiles, {p_.conv.x, p_.dy, p_.dx});
     } else {
       const std::int64_t tokens = p_.conv.batch * p_.conv.tokens;
       launch(args, sums_, threads_for(p_.conv, tokens, 1), p_);
@@ -161,8 +183,8 @@ class GradKernel final : public Kernel {
 
   Conv1dBackwardParams p_{};
   const bool apart_, has_bias_;
-  std::int64_t group_;
-  Function few_ = nullptr, sums_ = nullptr, x_ = nullptr, taps_ = nullptr, add_ = nullptr;
+  std::optional<ChannelForms> few_;
+  Function sums_ = nullptr, x_ = nullptr, taps_ = nullptr, add_ = nullptr;
 };
 
 std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {

@@ -15,6 +15,10 @@ struct Unit16 {
   static constexpr int kWords = 4;
   using Word = std::uint32_t;
 };
+struct Unit8 {
+  static constexpr int kWords = 2;
+  using Word = std::uint32_t;
+};
 struct Unit4 {
   static constexpr int kWords = 1;
   using Word = std::uint32_t;
@@ -210,6 +214,7 @@ LAMINA_GPU_FUNCTION void merge_rows(const MergeListsParams& p) {
 }  // namespace
 
 LAMINA_GPU_KERNEL(embedding_copy_16, CopyRowsParams) { copy_rows<Unit16>(p); }
+LAMINA_GPU_KERNEL(embedding_copy_8, CopyRowsParams) { copy_rows<Unit8>(p); }
 LAMINA_GPU_KERNEL(embedding_copy_4, CopyRowsParams) { copy_rows<Unit4>(p); }
 LAMINA_GPU_KERNEL(embedding_copy_2, CopyRowsParams) { copy_rows<Unit2>(p); }
 LAMINA_GPU_KERNEL(embedding_copy_1, CopyRowsParams) { copy_rows<Unit1>(p); }

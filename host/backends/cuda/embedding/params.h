@@ -15,7 +15,7 @@ struct CopyRowsParams {
   std::int64_t num_rows;
   std::int64_t count;
   std::int64_t divide;
-  std::int64_t row_units;  // a unit is one memory access of a thread: 16, 4, 2 or 1 bytes
+  std::int64_t row_units;  // a unit is one memory access of a thread: units.h
 };
 
 // Likewise, with divide 1, from a table that is stored in blocks.

@@ -1,37 +1,18 @@
 #include "backends/cuda/embedding/sums_by_id.h"
 
-#include <fmt/format.h>
 #include <algorithm>
 
 #include "core/round_up.h"
 
 namespace lamina::cuda {
-namespace {
-
-// Columns of a row that a thread loads as one vector.
-int vector_columns(const SumsById::Sizes& sizes) {
-  if (sizes.dtype == DType::f32 && sizes.width % 4 == 0) return 4;
-  if (sizes.dtype == DType::bf16 && sizes.width % 8 == 0) return 8;
-  return 1;
-}
-
-Function sum_function(Context& context, std::string_view name, DType dtype, int columns) {
-  return function(context, columns == 1
-                               ? fmt::format("{}_{}", name, lamina::name(dtype))
-                               : fmt::format("{}_{}x{}", name, lamina::name(dtype), columns));
-}
-
-}  // namespace
-
 SumsById::SumsById(Context& context, const Sizes& sizes)
     : sizes_(sizes),
       sort_(context, sizes.num_ids, sizes.num_rows),
       tiles_(divide_up(sizes.num_ids, kListTile)),
-      columns_(vector_columns(sizes)),
       count_keys_(function(context, "embedding_count_keys")),
       list_keys_(function(context, "embedding_list_keys")),
-      short_groups_(sum_function(context, "embedding_sum_short_groups", sizes.dtype, columns_)),
-      long_groups_(sum_function(context, "embedding_sum_long_groups", sizes.dtype, columns_)),
+      short_groups_(context, "embedding_sum_short_groups", sizes.dtype, sizes.width),
+      long_groups_(context, "embedding_sum_long_groups", sizes.dtype, sizes.width),
       clear_(function(context, "embedding_clear_slots", sum_dtype(sizes.dtype))) {}
 
 std::size_t SumsById::workspace_bytes() const {
@@ -76,12 +57,13 @@ void SumsById::find_ids(const KernelArgs& args, const Lists& lists, const void* 
 }
 
 void SumsById::add_up(const KernelArgs& args, const SumRowsParams& params) const {
-  const std::int64_t chunks = divide_up(sizes_.width, std::int64_t{32} * columns_);
+  const int columns = short_groups_.columns({params.dy, params.sums});
+  const std::int64_t chunks = divide_up(sizes_.width, std::int64_t{32} * columns);
   const std::int64_t most_ids = std::min(sizes_.num_ids, sizes_.num_rows);
-  launch(args, short_groups_,
+  launch(args, short_groups_.get(columns),
          {.blocks = grid_for(most_ids * chunks, kSumWarps), .threads = kSumThreads}, params);
   const std::int64_t most_long = sizes_.num_ids / (kLongGroup + 1);
-  launch(args, long_groups_,
+  launch(args, long_groups_.get(columns),
          {.blocks = std::min<std::int64_t>(most_long, 256),
           .threads = kSumThreads,
           .blocks_y = chunks},

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "backends/cuda/access.h"
 #include "backends/cuda/embedding/params.h"
 #include "backends/cuda/embedding/sort.h"
 #include "core/dtype.h"
@@ -48,8 +49,9 @@ class SumsById {
   Sizes sizes_;
   StableSort sort_;
   std::int64_t tiles_;
-  int columns_;  // that a thread adds up
-  Function count_keys_, list_keys_, short_groups_, long_groups_, clear_;
+  Function count_keys_, list_keys_;
+  ColumnForms short_groups_, long_groups_;
+  Function clear_;
 };
 
 }  // namespace lamina::cuda

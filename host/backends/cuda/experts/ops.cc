@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "backends/cuda/access.h"
 #include "backends/cuda/embedding/copy_rows.h"
 #include "backends/cuda/embedding/sort.h"
 #include "backends/cuda/experts/params.h"
@@ -13,15 +14,6 @@
 
 namespace lamina::cuda {
 namespace {
-
-// Returns the kernel for rows whose columns a thread takes as vectors of up to 16 bytes.
-Function rows_function(Context& context, std::string_view name, const Type& x, int& columns) {
-  columns = 1;
-  if (x.dtype == DType::f32 && x.dim(-1) % 4 == 0) columns = 4;
-  if (x.dtype == DType::bf16 && x.dim(-1) % 8 == 0) columns = 8;
-  if (columns == 1) return function(context, name, x.dtype);
-  return function(context, fmt::format("{}_{}x{}", name, lamina::name(x.dtype), columns));
-}
 
 // Threads for the columns of a row.
 int row_threads(std::int64_t width, int columns) {
@@ -155,8 +147,7 @@ namespace combine_rows_op {
 constexpr std::int64_t kMostSearched = 2048;
 
 std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
-  int columns = 1;
-  const Function combine = rows_function(context, "combine_rows", n.type(0), columns);
+  const ColumnForms combine(context, "combine_rows", n.type(0).dtype, n.type(0).dim(1));
   const Function invert = function(context, "combine_rows_invert");
   CombineRowsParams p{};
   p.rows = n.type(0).dim(0);
@@ -165,8 +156,6 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
   p.k = static_cast<std::int32_t>(n.type(2).dim(-1));
   const bool searches = p.rows <= kMostSearched && p.k <= kMaxSearchedPlaces;
   const std::size_t bytes = searches ? 0 : static_cast<std::size_t>(p.rows) * 4;
-  // A search needs a thread for each assignment of a token.
-  const int threads = std::max(row_threads(p.width, columns), searches ? kMaxSearchedPlaces : 32);
   return make_kernel(
       [=](const KernelArgs& args) mutable {
         p.x = address(args.inputs[0]);
@@ -178,8 +167,12 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
           fill_zeros(args, args.workspace, bytes);
           launch(args, invert, {.blocks = grid_for(p.rows, 256), .threads = 256}, p);
         }
-        launch(args, combine, {.blocks = p.width == 0 ? 0 : grid_for(p.tokens), .threads = threads},
-               p);
+        // A search needs a thread for each assignment of a token.
+        const int columns = combine.columns({p.x, p.y});
+        const int threads =
+            std::max(row_threads(p.width, columns), searches ? kMaxSearchedPlaces : 32);
+        launch(args, combine.get(columns),
+               {.blocks = p.width == 0 ? 0 : grid_for(p.tokens), .threads = threads}, p);
       },
       bytes);
 }
@@ -192,13 +185,11 @@ constexpr KernelChoice kChoices[] = {{"tokens", supports_rows, make}};
 namespace combine_rows_grad_op {
 
 std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
-  int columns = 1;
-  const Function gradient = rows_function(context, "combine_rows_grad", n.type(0), columns);
+  const ColumnForms gradient(context, "combine_rows_grad", n.type(0).dtype, n.type(0).dim(1));
   CombineRowsGradParams p{};
   p.rows = n.type(0).dim(0);
   p.width = n.type(0).dim(1);
   p.k = static_cast<std::int32_t>(n.type(2).dim(-1));
-  const int threads = row_threads(p.width, columns);
   return make_kernel([=](const KernelArgs& args) mutable {
     p.x = address(args.inputs[0]);
     p.order = address(args.inputs[1]);
@@ -206,7 +197,9 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
     p.dy = address(args.inputs[3]);
     p.dx = address(args.outputs[0]);
     p.dweights = address(args.outputs[1]);
-    launch(args, gradient, {.blocks = grid_for(p.rows), .threads = threads}, p);
+    const int columns = gradient.columns({p.x, p.dy, p.dx});
+    launch(args, gradient.get(columns),
+           {.blocks = grid_for(p.rows), .threads = row_threads(p.width, columns)}, p);
   });
 }
 

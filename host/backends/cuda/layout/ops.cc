@@ -5,7 +5,7 @@
 #include "backends/cuda/kernel_support.h"
 #include "backends/cuda/layout/params.h"
 #include "backends/cuda/layout/row_ops.h"
-#include "backends/cuda/layout/units.h"
+#include "backends/cuda/units.h"
 #include "core/error.h"
 #include "core/float16.h"
 #include "runtime/map/dims.h"

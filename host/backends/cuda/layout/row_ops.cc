@@ -3,8 +3,8 @@
 
 #include "backends/cuda/kernel_support.h"
 #include "backends/cuda/layout/params.h"
-#include "backends/cuda/layout/units.h"
 #include "backends/cuda/stored/rows.h"
+#include "backends/cuda/units.h"
 
 namespace lamina::cuda {
 namespace {

@@ -285,6 +285,7 @@ LAMINA_GPU_FUNCTION void window_bias_total(const WindowPoolGradParams& p) {
     advance_window<Word, kWords>(p);                                                              \
   }
 LAMINA_EXTEND_KERNELS(16, std::uint32_t, 4)
+LAMINA_EXTEND_KERNELS(8, std::uint32_t, 2)
 LAMINA_EXTEND_KERNELS(4, std::uint32_t, 1)
 LAMINA_EXTEND_KERNELS(2, std::uint16_t, 1)
 LAMINA_EXTEND_KERNELS(1, std::uint8_t, 1)

@@ -1,8 +1,8 @@
 // The kernels of extend_window, window_ends, window_pool and window_pool_grad.
 #include <algorithm>
 
-#include "backends/cuda/embedding/copy_rows.h"
 #include "backends/cuda/kernel_support.h"
+#include "backends/cuda/units.h"
 #include "backends/cuda/window/params.h"
 #include "core/round_up.h"
 
@@ -15,14 +15,11 @@ namespace extend_window_op {
 std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
   const Type& x = n.type(1);
   const std::int64_t row_bytes = product(x.shape, 2, x.ndim()) * size_bytes(x.dtype);
-  const CopyUnit unit = copy_unit(row_bytes);
-  const Function extend = unit.function(context, "extend_window");
-  const Function advance = unit.function(context, "extend_window_advance");
+  const UnitKernels extend(context, "extend_window"), advance(context, "extend_window_advance");
   ExtendWindowParams p{};
   p.batch = x.dim(0);
   p.kept = n.type(0).dim(1);
   p.tokens = x.dim(1);
-  p.row_units = row_bytes / unit.bytes;
   return make_kernel([=](const KernelArgs& args) mutable {
     p.window = address(args.inputs[0]);
     p.x = address(args.inputs[1]);
@@ -30,11 +27,13 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
     p.count = address(args.inputs[3]);
     p.window_out = address(args.outputs[0]);
     p.extended = address(args.outputs[1]);
+    const std::int64_t unit =
+        UnitKernels::unit_of({row_bytes}, {p.window, p.x, p.window_out, p.extended});
+    p.row_units = row_bytes / unit;
     const std::int64_t row = p.batch * p.row_units;
     if (args.outputs[1])
-      launch(args, extend, {.blocks = grid_for(row * (p.kept + p.tokens), 256), .threads = 256}, p);
-    if (args.outputs[0] && p.kept > 0)
-      launch(args, advance, {.blocks = grid_for(row, 256), .threads = 256}, p);
+      launch(args, extend.of(unit), shape_for_units(row * (p.kept + p.tokens)), p);
+    if (args.outputs[0] && p.kept > 0) launch(args, advance.of(unit), shape_for_units(row), p);
   });
 }
 

@@ -17,7 +17,7 @@ struct ExtendWindowParams {
   std::int64_t batch;
   std::int64_t kept;
   std::int64_t tokens;
-  std::int64_t row_units;  // a unit is one memory access of a thread: 16, 4, 2 or 1 bytes
+  std::int64_t row_units;  // a unit is one memory access of a thread: units.h
 };
 
 struct WindowEndsParams {
