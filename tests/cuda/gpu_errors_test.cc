@@ -199,6 +199,17 @@ TEST(GpuErrors, ATimeoutMustBeANumber) {
   unsetenv("LAMINA_GPU_TIMEOUT");
 }
 
+TEST(GpuErrors, AGridThatIsTooLargeIsNamed) {
+  const KernelArgs args = {.inputs = {}, .outputs = {}, .queue = &emulated_gpu().context().queue()};
+  const cuda::Function copy = cuda::function(emulated_gpu().context(), "test_errors_copy");
+  EXPECT_ERROR_SAYS(cuda::launch(args, copy, {.threads = 8, .blocks_y = 65536}, InAndOut{}),
+                    ExitCode::unclassified,
+                    "the kernel 'test_errors_copy' is launched with 65536 blocks in dim 1; "
+                    "expected at most 65535");
+  EXPECT_ERROR_SAYS(cuda::launch(args, copy, {.threads = 8, .blocks_z = 70000}, InAndOut{}),
+                    ExitCode::unclassified, "70000 blocks in dim 2; expected at most 65535");
+}
+
 TEST(GpuErrors, VisibleGpusAreNamedByNumberUuidAndSlice) {
   const auto opens = [](const char* visible) {
     setenv("CUDA_VISIBLE_DEVICES", visible, 1);

@@ -5,6 +5,7 @@
 #include "backends/cuda/gemm/few_rows_host.h"
 #include "backends/cuda/gemm/products.h"
 #include "cuda/gpu_memory.h"
+#include "cuda/run_op.h"
 #include "cuda/stored_values.h"
 #include "support/expect_error.h"
 
@@ -92,6 +93,29 @@ TEST(FewRows, StoredWeightsHaveTheBitsOfWidenedOnes) {
       EXPECT_EQ(few_rows(spec, x, blocks), want) << rows << " rows";
     }
   });
+}
+
+// A grid has at most 65,535 tiles of 8 rows. The products are over nothing, which leaves the bias.
+TEST(FewRows, RowsBeyondOneGridAreComputed) {
+  const std::int64_t rows = 65'536 * 8 + 1;
+  const FewRows product(gpu_context(), {.num_rows = rows,
+                                        .k = 0,
+                                        .in = DType::f32,
+                                        .out = DType::f32,
+                                        .matrices = {{1, DType::f32}}});
+  const GpuMemory bias(std::vector<float>{2}), y(static_cast<std::size_t>(rows) * sizeof(float));
+  const FewRows::Operands operands = {nullptr, bias.pointer(), y.pointer()};
+  product.run(args_on_queue(), nullptr, nullptr, {&operands, 1});
+  const Array got = y.array({DType::f32, {rows}, {}});
+  for (std::int64_t i = 0; i < rows; ++i) ASSERT_EQ(get(got, i), 2) << "row " << i;
+}
+
+// Likewise, tiles of 64 rows.
+TEST(Tiles, RowsBeyondOneGridAreComputed) {
+  const std::int64_t rows = 65'535 * 64 + 1;
+  const Array got = run_op(
+      "matmul", "tiles", {zeros({DType::f32, {rows, 0}, {}}), zeros({DType::f32, {0, 1}, {}})})[0];
+  for (std::int64_t i = 0; i < rows; ++i) ASSERT_EQ(get(got, i), 0) << "row " << i;
 }
 
 Bytes large_product(const cuda::blas::ProductSpec& spec, const BlockFormat* stored, const Array& x,

@@ -13,6 +13,22 @@ CudaQueue& queue_of(const KernelArgs& args) {
   return static_cast<CudaQueue&>(*args.queue);
 }
 
+// The driver would say no more than "invalid argument".
+std::array<unsigned, 3> grid_blocks(Function function, const LaunchShape& shape) {
+  const std::array<std::int64_t, 3> wanted = {shape.blocks, shape.blocks_y, shape.blocks_z};
+  std::array<unsigned, 3> out = {};
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (wanted[i] < 0 || wanted[i] > kMostGridBlocks[i])
+      throw InternalError({"cuda",
+                           fmt::format("the kernel '{}' is launched with {} blocks in dim {}; "
+                                       "expected at most {}",
+                                       function->name, wanted[i], i, kMostGridBlocks[i]),
+                           {}});
+    out[i] = static_cast<unsigned>(wanted[i]);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::int64_t most_shared_bytes() {
@@ -51,21 +67,19 @@ Function function(Context& context, std::string_view name, DType dtype) {
 void launch_bytes(const KernelArgs& args, Function function, const LaunchShape& shape,
                   const void* params, std::size_t bytes) {
   if (shape.blocks == 0 || shape.blocks_y == 0 || shape.blocks_z == 0) return;
+  LAMINA_ASSERT(shape.threads > 0);
   CudaQueue& queue = queue_of(args);
   const DriverApi& api = queue.context().api();
   allow_shared_bytes(queue.context(), function, shape.shared_bytes);
-  const auto size = [](std::int64_t n) {
-    LAMINA_ASSERT(n > 0 && n <= std::int64_t{0x7fffffff});
-    return static_cast<unsigned>(n);
-  };
+  const std::array<unsigned, 3> blocks = grid_blocks(function, shape);
   void* extra[] = {kLaunchParams, const_cast<void*>(params), kLaunchParamsBytes, &bytes,
                    kLaunchEnd};
   LaunchAttribute early{.id = LaunchAttribute::Id::begins_early, .value = {}};
   early.value.number = 1;
-  const LaunchConfig config = {.blocks_x = size(shape.blocks),
-                               .blocks_y = size(shape.blocks_y),
-                               .blocks_z = size(shape.blocks_z),
-                               .threads_x = size(shape.threads),
+  const LaunchConfig config = {.blocks_x = blocks[0],
+                               .blocks_y = blocks[1],
+                               .blocks_z = blocks[2],
+                               .threads_x = static_cast<unsigned>(shape.threads),
                                .threads_y = 1,
                                .threads_z = 1,
                                .shared_bytes = static_cast<unsigned>(shape.shared_bytes),

@@ -52,6 +52,9 @@ struct LaunchShape {
   std::int64_t blocks_y = 1, blocks_z = 1;
 };
 
+// The most blocks of a grid in each dimension, on every GPU.
+inline constexpr std::array<std::int64_t, 3> kMostGridBlocks = {0x7fffffff, 65535, 65535};
+
 // Blocks for `count` pieces of work, `per_block` each; kernels loop where there are more. The
 // number does not depend on the GPU, so that results do not.
 inline constexpr std::int64_t kMostBlocks = 8192;
@@ -73,6 +76,17 @@ void launch(const KernelArgs& args, Function function, const LaunchShape& shape,
             const Params& params) {
   static_assert(std::is_trivially_copyable_v<Params>);
   launch_bytes(args, function, shape, &params, sizeof(params));
+}
+
+// Launches a kernel whose blocks have a tile each in the second dimension, p.first_tile +
+// block_index_y(): once, or several times if there are more tiles than a grid may have.
+template <typename Params>
+void launch_tiles(const KernelArgs& args, Function function, LaunchShape shape, Params p) {
+  const std::int64_t tiles = shape.blocks_y;
+  for (p.first_tile = 0; p.first_tile < tiles; p.first_tile += kMostGridBlocks[1]) {
+    shape.blocks_y = std::min(tiles - p.first_tile, kMostGridBlocks[1]);
+    launch(args, function, shape, p);
+  }
 }
 
 // Sets memory of the GPU to zeros, on args.queue.

@@ -12,7 +12,6 @@ namespace {
 
 using ops::GpuLaunch;
 
-constexpr std::array<std::uint32_t, 3> kMostGridBlocks = {0x7fffffff, 65535, 65535};
 constexpr std::array<std::uint32_t, 3> kMostBlockThreads = {1024, 1024, 64};
 // Padding at the end of a C struct is less than the alignment of its fields.
 constexpr std::size_t kMostAlignment = 16;

@@ -265,7 +265,8 @@ LAMINA_GPU_FUNCTION void few_rows(const FewRowsParams& p) {
   if constexpr (sizeof(X) == 2)  // no registers are left for f32
     if (p.rows.num_groups == 0) prefetch_rows<Rows, kOutputs>(p);
   gpu::wait_for_earlier();
-  const RowTile tile = find_row_tile(p.rows, kMostRows, gpu::block_index_y());
+  const int index = static_cast<int>(p.first_tile) + gpu::block_index_y();
+  const RowTile tile = find_row_tile(p.rows, kMostRows, index);
   if (tile.count == 0) return;
   const OutputPlace<kOutputs> place(p);
   const FewRowsMatrix& matrix = *place.matrix;

@@ -115,13 +115,13 @@ void FewRows::launch_some(const KernelArgs& args, const void* x, const void* off
     blocks += divide_up(matrix.n, kWarps * kernel.outputs);
   }
   p.num_matrices = static_cast<std::int32_t>(operands.size());
-  launch(args, kernel.function,
-         {.blocks = blocks,
-          .threads = kFewRowsThreads,
-          .shared_bytes = static_cast<std::size_t>(rows_of_tile(spec_.num_rows) * p.chunk *
-                                                   size_bytes(spec_.in)),
-          .blocks_y = max_row_tiles(spec_.num_rows, spec_.num_groups, kFewRows)},
-         p);
+  launch_tiles(args, kernel.function,
+               {.blocks = blocks,
+                .threads = kFewRowsThreads,
+                .shared_bytes = static_cast<std::size_t>(rows_of_tile(spec_.num_rows) * p.chunk *
+                                                         size_bytes(spec_.in)),
+                .blocks_y = max_row_tiles(spec_.num_rows, spec_.num_groups, kFewRows)},
+               p);
 }
 
 }  // namespace lamina::cuda

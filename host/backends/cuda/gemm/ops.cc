@@ -331,6 +331,7 @@ std::unique_ptr<Kernel> make_tiles(const NodeView& n, Context& context) {
                 .b = {},
                 .acc = {},
                 .y = {},
+                .first_tile = 0,
                 .batch = s.batch,
                 .m = s.m,
                 .n = s.n,
@@ -343,12 +344,12 @@ std::unique_ptr<Kernel> make_tiles(const NodeView& n, Context& context) {
     p.acc = address(args.inputs[in::kAcc]);
     p.y = address(args.outputs[0]);
     constexpr std::int64_t kMostBatches = 4096;
-    launch(args, tiles,
-           {.blocks = divide_up(p.n, std::int64_t{kPlainTile}),
-            .threads = kPlainThreads,
-            .blocks_y = divide_up(p.m, std::int64_t{kPlainTile}),
-            .blocks_z = std::min(p.batch, kMostBatches)},
-           p);
+    launch_tiles(args, tiles,
+                 {.blocks = divide_up(p.n, std::int64_t{kPlainTile}),
+                  .threads = kPlainThreads,
+                  .blocks_y = divide_up(p.m, std::int64_t{kPlainTile}),
+                  .blocks_z = std::min(p.batch, kMostBatches)},
+                 p);
   });
 }
 

@@ -37,6 +37,7 @@ struct FewRowsMatrix {
 struct FewRowsParams {
   gpu::Address x;
   RowGroups rows;
+  std::int64_t first_tile;  // of rows; block y computes tile first_tile + y
   std::int64_t k;
   std::int32_t chunk;      // values of a row of x in shared memory: a multiple of kFewRowsStep
   std::int32_t x_vectors;  // 1: each row of x begins at a multiple of 16 bytes
@@ -53,6 +54,7 @@ inline constexpr int kPlainThreads = 256;
 // Products of matrices that cuBLASLt does not take: y[m, n] = a b (+ acc), `batch` of them.
 struct TilesParams {
   gpu::Address a, b, acc, y;
+  std::int64_t first_tile;  // of rows; block y computes tile first_tile + y
   std::int64_t batch, m, n, k;
   std::int32_t a_transposed, b_transposed;  // a is stored as [k, m], b as [n, k]
 };

@@ -10,7 +10,7 @@ namespace {
 template <typename In, typename Out>
 LAMINA_GPU_FUNCTION void tiles(const TilesParams& p) {
   using W = gpu::Wide<In>;
-  const std::int64_t row = std::int64_t{gpu::block_index_y()} * kPlainTile;
+  const std::int64_t row = (p.first_tile + gpu::block_index_y()) * kPlainTile;
   const std::int64_t column = std::int64_t{gpu::block_index()} * kPlainTile;
   for (std::int64_t batch = gpu::block_index_z(); batch < p.batch; batch += gpu::num_blocks_z()) {
     const gpu::Global<const In> a = gpu::Global<const In>(p.a) + batch * p.m * p.k;
