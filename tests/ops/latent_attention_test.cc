@@ -156,8 +156,8 @@ OpCase choose(std::string name, std::int64_t tokens, std::int64_t keys, std::int
   return c;
 }
 
-// NaNs come first; a visible key comes before others, also with a score of -infinity. Later keys
-// score best. The kernel takes f32, so f64 is lowered.
+// NaNs of either sign come first; a visible key comes before others, also with a score of
+// -infinity. Later keys score best. The kernel takes f32, so f64 is lowered.
 OpCase choose_odd_scores() {
   constexpr double kNan = NAN, kNone = -INFINITY;
   struct Row {
@@ -167,8 +167,8 @@ OpCase choose_odd_scores() {
                                  {{0, 1}, {1, 1}},
                                  {{kNan, 5, 7}, {1, 0, 1}},
                                  {{kNone, kNone, kNone, kNone}, {1, 1, 0, 0}},
-                                 {{kNan, 1, kNan, 2, kNan}, {1, 0, 1, 0, 0}},
-                                 {{1, kNan, 2, kNan, kNone, 3}, {0, 1, 0, 1, 0, 0}}};
+                                 {{kNan, 1, -kNan, 2, kNan}, {1, 0, 1, 0, 0}},
+                                 {{1, -kNan, 2, kNan, kNone, 3}, {0, 1, 0, 1, 0, 0}}};
   In in{.shape = {1, 6, 6}};
   Doubles kept;
   for (const Row& row : rows) {

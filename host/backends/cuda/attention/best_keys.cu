@@ -2,25 +2,12 @@
 // attention see. Bound by memory: a row of scores is read once per digit, out of the caches from
 // the second time on, and nothing is sorted.
 #include "backends/cuda/attention/walk.h"
+#include "backends/cuda/gpu/ordered_keys.h"
 
 namespace lamina::cuda {
 namespace {
 
 inline constexpr int kThreads = 256, kDigits = 256;
-
-// Orders numbers as their scores. Both zeros are equal.
-LAMINA_GPU_FUNCTION std::uint32_t rank_of(float score) {
-  std::uint32_t bits = 0;
-  if (score != 0) {
-#ifdef __CUDACC__
-    bits = __float_as_uint(score);
-#else
-    static_assert(sizeof bits == sizeof score);
-    __builtin_memcpy(&bits, &score, sizeof bits);
-#endif
-  }
-  return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
-}
 
 // A row's candidates: keys s in [0, count) with seen(s).
 struct Threshold {
@@ -57,7 +44,7 @@ LAMINA_GPU_FUNCTION Threshold find_threshold(const gpu::Global<const float>& sco
     gpu::sync();
     for (int s = gpu::thread_index(); s < count; s += kThreads) {
       if (!seen(s)) continue;
-      const std::uint32_t rank = rank_of(scores[s]);
+      const std::uint32_t rank = gpu::ordered(gpu::load(scores, s));
       if ((rank & mask) == prefix)
         gpu::atomic_add(digits, static_cast<int>(rank >> shift & 255), 1);
     }
@@ -96,7 +83,7 @@ LAMINA_GPU_FUNCTION int for_best_keys(const gpu::Global<const float>& scores, in
   for (int first = 0; first < count; first += kThreads) {
     const int s = first + gpu::thread_index();
     const bool is_seen = s < count && seen(s);
-    const std::uint32_t rank = is_seen && !all ? rank_of(scores[s]) : 0;
+    const std::uint32_t rank = is_seen && !all ? gpu::ordered(gpu::load(scores, s)) : 0;
     const bool ties = is_seen && !all && rank == best.rank;
     int num_ties, num_chosen;
     const int before = count_before(ties, warps, num_ties);
