@@ -171,6 +171,17 @@ OpCase attend_even(std::string name, std::int64_t tokens, std::int64_t keys, con
   return c;
 }
 
+// The third token of the first row.
+OpCase with_query_of_nan(OpCase c) {
+  In& q = c.inputs[0];
+  const std::int64_t row = q.shape[2] * q.shape[3];
+  for (std::int64_t i = 0; i < q.shape.num_elements(); ++i)
+    q.values.push_back(i / row == 2 ? NAN : static_cast<double>(i * 2654435761 % 17) / 8 - 1);
+  c.name += ", a query is NaN";
+  c.gradient = false;
+  return c;
+}
+
 const OpCases kEven = {
     .op = "attention",
     .dtypes = {DType::bf16, DType::f16},
@@ -182,6 +193,10 @@ const OpCases kEven = {
               attend_even("segments with padding", 7, 7, segmented()),
               attend_even("segments both ways", 7, 7, segmented(), {{"causal", number(0)}}),
               attend_even("segments and window", 7, 7, segmented(), {{"window", number(2)}}),
+              with_query_of_nan(attend_even("causal", 7, 7)),
+              with_query_of_nan(attend_even("segments", 7, 7, segmented())),
+              with_query_of_nan(
+                  attend_even("segments both ways", 7, 7, segmented(), {{"causal", number(0)}})),
               attend_even("a few more", 70, 70), attend_even("many", 130, 130)},
     .num_differentiable = 1};
 

@@ -5,6 +5,22 @@
 #include "backends/cuda/gpu/gpu.h"
 
 namespace lamina::cuda {
+namespace {
+
+// True if token t sees a key. [all lanes]
+LAMINA_GPU_FUNCTION bool sees_a_key(const ClearUnseenParams& p, std::int64_t b, std::int64_t t,
+                                    std::int32_t segment) {
+  const gpu::Global<const std::int32_t> keys =
+      gpu::Global<const std::int32_t>(p.key_segments) + b * p.keys;
+  const std::int64_t first = p.window > 0 ? gpu::max<std::int64_t>(t - p.window + 1, 0) : 0;
+  const std::int64_t end = p.causal != 0 ? gpu::min<std::int64_t>(t + 1, p.keys) : p.keys;
+  bool seen = false;
+  for (std::int64_t s = first + gpu::lane(); s < end; s += gpu::kWarpSize)
+    seen = seen || keys[s] == segment;
+  return gpu::any(seen);
+}
+
+}  // namespace
 
 LAMINA_GPU_KERNEL(attention_state_lengths, StateLengthsParams) {
   const gpu::Global<const std::int32_t> starts(p.starts);
@@ -32,10 +48,12 @@ LAMINA_GPU_KERNEL(attention_clear_unseen, ClearUnseenParams) {
     const std::int64_t token = i / p.heads, head = i % p.heads;
     const std::int64_t b = token / p.tokens, t = token % p.tokens;
     const std::int64_t row = (b * p.heads + head) * p.tokens + t;
-    bool seen = segments[token] != 0;
-    if (p.lse.value != 0) {
+    const std::int32_t segment = segments[token];
+    bool seen = segment != 0;
+    if (seen && p.lse.value != 0) {
       const float sum = lse[row];
-      seen = seen && sum > -1e30f;  // neither -infinity nor NaN
+      const bool is_finite = sum > -1e30f;  // neither -infinity nor NaN
+      seen = is_finite || sees_a_key(p, b, t, segment);
     }
     gpu::sync_warp();
     if (seen) continue;

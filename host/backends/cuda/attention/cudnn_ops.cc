@@ -196,17 +196,21 @@ class CudnnKernel : public Kernel {
 
   // With segments: rows of padding get zeros, and lse -infinity.
   void clear_unseen(const KernelArgs& args, void* rows, void* lse, const void* segments,
-                    std::int64_t tokens, std::int64_t heads, std::int64_t width) const {
+                    const void* key_segments) const {
     if (!clear_) return;
-    const std::int64_t count = spec_.batch * tokens * heads;
+    const std::int64_t count = spec_.batch * spec_.q_tokens * spec_.heads;
     launch(args, clear_, {.blocks = grid_for(count, 8), .threads = 256},
            ClearUnseenParams{.rows = address(rows),
                              .lse = address(lse),
                              .segments = address(segments),
+                             .key_segments = address(key_segments),
                              .count = count,
-                             .tokens = static_cast<std::int32_t>(tokens),
-                             .heads = static_cast<std::int32_t>(heads),
-                             .width = static_cast<std::int32_t>(width)});
+                             .tokens = static_cast<std::int32_t>(spec_.q_tokens),
+                             .keys = static_cast<std::int32_t>(spec_.kv_tokens),
+                             .heads = static_cast<std::int32_t>(spec_.heads),
+                             .width = static_cast<std::int32_t>(spec_.value_width),
+                             .causal = spec_.causal || spec_.window > 0,
+                             .window = static_cast<std::int32_t>(spec_.window)});
   }
 
   dnn::DnnLibrary& library_;
@@ -270,7 +274,7 @@ class Forward final : public CudnnKernel {
     }
     run_plan(args, kForward, o);
     clear_unseen(args, args.outputs[0], args.outputs[1], input_of(args, in::kSegments),
-                 spec_.q_tokens, spec_.heads, spec_.value_width);
+                 input_of(args, in::kKeySegments));
   }
 
  private:

@@ -21,14 +21,16 @@ struct WideSinksParams {
   std::int32_t heads = 0;
 };
 
-// Zeros rows of 16-bit numbers [B, T, N, width] whose token has segment 0, or whose lse is not
-// finite, and sets lse to -infinity.
+// Zeros rows of 16-bit numbers [B, T, N, width] whose token has segment 0, or sees no key, and sets
+// lse to -infinity. Keys are looked at where lse is not finite; with a key there, the row is NaN.
 struct ClearUnseenParams {
   gpu::Address rows{};
-  gpu::Address lse{};       // f32[B, N, T], or null
-  gpu::Address segments{};  // i32[B, T]
-  std::int64_t count = 0;   // B T N
-  std::int32_t tokens = 0, heads = 0, width = 0;
+  gpu::Address lse{};           // f32[B, N, T], or null
+  gpu::Address segments{};      // i32[B, T]
+  gpu::Address key_segments{};  // i32[B, keys]
+  std::int64_t count = 0;       // B T N
+  std::int32_t tokens = 0, keys = 0, heads = 0, width = 0;
+  std::int32_t causal = 0, window = 0;  // a window is causal, too; 0: none
 };
 
 }  // namespace lamina::cuda
