@@ -1,8 +1,22 @@
 // Cases of attention_max.
+#include <cmath>
+
 #include "support/op_cases.h"
 
 namespace lamina::testing {
 namespace {
+
+// The keys of the second head are NaN from token 3 to 5; the other heads do not see them.
+OpCase with_nan(std::int64_t tokens) {
+  In k{.shape = {2, tokens, 3, 4}};
+  for (std::int64_t i = 0; i < k.shape.num_elements(); ++i) {
+    const std::int64_t token = i / 12 % tokens;
+    const bool is_nan = i / 4 % 3 == 1 && token >= 3 && token <= 5;
+    k.values.push_back(is_nan ? NAN : static_cast<double>(i * 2654435761 % 17) / 8 - 1);
+  }
+  return {.name = "NaN among " + std::to_string(tokens) + " keys",
+          .inputs = {{.shape = {2, tokens, 3, 4}}, k}};
+}
 
 const OpCases kCases = {
     .op = "attention_max",
@@ -27,6 +41,8 @@ const OpCases kCases = {
                           kAbsent,
                           ints({1, 6}, {1, 1, 2, 2, 2, 0}),
                           ints({1, 6}, {1, 1, 2, 2, 2, 0})}},
+              with_nan(7),
+              with_nan(80),
               {.name = "one token", .inputs = {{.shape = {1, 1, 2, 3}}, {.shape = {1, 1, 2, 3}}}}}};
 LAMINA_TEST_OP(AttentionMax, kCases)
 

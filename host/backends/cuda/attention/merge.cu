@@ -52,16 +52,25 @@ LAMINA_GPU_FUNCTION void merge(const MergeParams& p) {
     merge_piece<T>(p, i / pieces, static_cast<int>(i % pieces));
 }
 
+// The larger one; NaN wins.
+struct MaxOrNan {
+  template <typename W>
+  LAMINA_GPU_FUNCTION W operator()(W a, W b) const {
+    return a > b || a != a ? a : b;
+  }
+};
+
 // One block per head.
 template <typename W>
 LAMINA_GPU_FUNCTION void head_max(const HeadMaxParams& p) {
+  LAMINA_GPU_SHARED(W, scratch, gpu::kWarpSize);
   const int head = gpu::block_index();
   W top = kMasked;
   for (int b = 0; b < p.batch; ++b)
     for (int t = gpu::thread_index(); t < p.tokens; t += gpu::num_threads())
-      top = gpu::max(
+      top = MaxOrNan{}(
           top, W(gpu::Global<const W>(p.tops)[(std::int64_t{b} * p.heads + head) * p.tokens + t]));
-  top = gpu::block_max(top, W{kMasked});
+  top = gpu::block_combine(top, W{kMasked}, MaxOrNan{}, scratch);
   if (gpu::thread_index() == 0) gpu::Global<W>(p.out)[head] = top;
 }
 

@@ -152,7 +152,8 @@ class PlainAttention {
     const std::int64_t stat = stat_offset(p_.size, place_.b, place_.kv_head, r);
     if (gpu::lane() == 0 && p_.lse.value != 0) gpu::Global<W>(p_.lse)[stat] = n.lse;
     if (gpu::lane() == 0 && p_.top.value != 0)
-      gpu::Global<W>(p_.top)[stat] = top == kNoMax ? W{kMasked} : top / log2_e<W>();
+      gpu::Global<W>(p_.top)[stat] =
+          largest_or_nan(top == kNoMax ? W{kMasked} : top / log2_e<W>(), sum);
     if (has_values())
       store_values(gpu::Global<T>(p_.y) +
                        query_offset(p_.size, place_.b, place_.kv_head, r, p_.size.value_width),

@@ -188,7 +188,8 @@ class AttentionRows {
     if (is_first_of_row()) {
       if (p_.lse.value != 0) gpu::Global<float>(p_.lse)[stat] = n.lse;
       if (p_.top.value != 0)
-        gpu::Global<float>(p_.top)[stat] = top_[half] == kNoMax ? kMasked : top_[half] * kLn2;
+        gpu::Global<float>(p_.top)[stat] =
+            largest_or_nan(top_[half] == kNoMax ? kMasked : top_[half] * kLn2, sum_[half]);
     }
     if (has_values())
       store_values(gpu::Global<T>(p_.y) +
