@@ -5,6 +5,8 @@
 
 #include "backends/cuda/backend.h"
 #include "backends/cuda/context.h"
+#include "backends/cuda/emulation/blas.h"
+#include "backends/cuda/emulation/dnn.h"
 #include "backends/cuda/queue.h"
 #include "cuda/run_kernel.h"
 #include "graph/bytes_type.h"
@@ -232,6 +234,75 @@ TEST(GpuErrors, VisibleGpusAreNamedByNumberUuidAndSlice) {
               0u)
         << opens(visible);
   EXPECT_NO_THROW(cuda::emulation::open_emulated_gpu());  // all are visible again
+}
+
+// A driver that counts what is open, and refuses events on demand.
+struct CountingDriver {
+  static inline int contexts = 0, streams = 0, events = 0;
+  static inline bool refuses_events = false, refuses_records = false;
+
+  static const cuda::DriverApi& api() {
+    static const cuda::DriverApi api = [] {
+      cuda::DriverApi out = cuda::emulation::driver();
+      out.retain_context = [](cuda::ContextHandle* context, cuda::DeviceId device) {
+        ++contexts;
+        return cuda::emulation::driver().retain_context(context, device);
+      };
+      out.release_context = [](cuda::DeviceId device) {
+        --contexts;
+        return cuda::emulation::driver().release_context(device);
+      };
+      out.make_stream = [](cuda::StreamHandle* stream, unsigned flags) {
+        ++streams;
+        return cuda::emulation::driver().make_stream(stream, flags);
+      };
+      out.destroy_stream = [](cuda::StreamHandle stream) {
+        --streams;
+        return cuda::emulation::driver().destroy_stream(stream);
+      };
+      out.make_event = [](cuda::EventHandle* event, unsigned flags) {
+        if (refuses_events) return DriverResult::out_of_memory;
+        ++events;
+        return cuda::emulation::driver().make_event(event, flags);
+      };
+      out.destroy_event = [](cuda::EventHandle event) {
+        --events;
+        return cuda::emulation::driver().destroy_event(event);
+      };
+      out.record_event = [](cuda::EventHandle event, cuda::StreamHandle stream) {
+        if (refuses_records) return DriverResult::out_of_memory;
+        return cuda::emulation::driver().record_event(event, stream);
+      };
+      return out;
+    }();
+    return api;
+  }
+  static std::unique_ptr<Backend> open() {
+    return cuda::open_backend(
+        api(), cuda::emulation::images(), 0,
+        {.blas = cuda::emulation::blas_api, .dnn = cuda::emulation::dnn_opened});
+  }
+};
+
+// `--device auto` continues on the CPU.
+TEST(GpuErrors, AGpuThatCannotBeOpenedKeepsNothing) {
+  for (bool* const refuses : {&CountingDriver::refuses_events, &CountingDriver::refuses_records}) {
+    *refuses = true;
+    EXPECT_THROW(CountingDriver::open(), DeviceError);
+    *refuses = false;
+    EXPECT_EQ(CountingDriver::contexts, 0);
+    EXPECT_EQ(CountingDriver::streams, 0);
+    EXPECT_EQ(CountingDriver::events, 0);
+  }
+}
+
+TEST(GpuErrors, AnEventThatCannotBeRecordedIsDestroyed) {
+  const std::unique_ptr<Backend> gpu = CountingDriver::open();
+  const int before = CountingDriver::events;
+  CountingDriver::refuses_records = true;
+  EXPECT_THROW(gpu->context().queue().record(), DeviceError);
+  CountingDriver::refuses_records = false;
+  EXPECT_EQ(CountingDriver::events, before);
 }
 
 // Another context of the GPU takes the place of another process.

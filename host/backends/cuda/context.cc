@@ -58,8 +58,17 @@ CudaContext::CudaContext(const DriverApi& api, std::span<const ModuleImage> imag
                      kOldestCapability),
          {"use another GPU, or --device cpu"}});
   check(api, api.retain_context(&handle_, device_), "opening the GPU");
+  try {
+    open(images);
+  } catch (...) {
+    close();
+    throw;
+  }
+}
+
+void CudaContext::open(std::span<const ModuleImage> images) {
   enter();
-  check(api, api.make_stream(&setup_stream_, kStreamNonBlocking), "creating a stream");
+  check(api_, api_.make_stream(&setup_stream_, kStreamNonBlocking), "creating a stream");
   setup_progress_ = std::make_shared<QueueProgress>(*this, setup_stream_);
   progress_.add(setup_progress_);
   renew_time_origin();
@@ -69,12 +78,14 @@ CudaContext::CudaContext(const DriverApi& api, std::span<const ModuleImage> imag
                           .shared_bytes = attribute(DeviceAttribute::max_opt_in_shared_bytes),
                           .open_blas = libraries_.blas,
                           .open_dnn = libraries_.dnn});
-  modules_ = std::make_unique<Modules>(api, images, begins_early(capability()));
+  modules_ = std::make_unique<Modules>(api_, images, begins_early(capability()));
   plugin_modules_ = std::make_unique<PluginModules>(*this);
   queue_ = make_queue();
 }
 
-CudaContext::~CudaContext() {
+CudaContext::~CudaContext() { close(); }
+
+void CudaContext::close() {
   if (!try_finish()) {
     // Freeing might wait forever: a GPU that hangs keeps what it has.
     static_cast<void>(blas_.release());
@@ -90,8 +101,20 @@ CudaContext::~CudaContext() {
   modules_.reset();
   origin_.reset();
   setup_progress_.reset();
-  api_.destroy_stream(setup_stream_);
+  if (setup_stream_) api_.destroy_stream(setup_stream_);
   api_.release_context(device_);
+}
+
+void DestroyEvent::operator()(EventHandle event) const {
+  if (context->try_enter()) context->api().destroy_event(event);
+}
+
+OwnedEvent CudaContext::record_event(StreamHandle stream, unsigned flags) const {
+  EventHandle made = nullptr;
+  check(api_, api_.make_event(&made, flags), "creating an event");
+  OwnedEvent event(made, {this});
+  check(api_, api_.record_event(made, stream), "recording an event");
+  return event;
 }
 
 void CudaContext::renew_time_origin() {

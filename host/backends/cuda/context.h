@@ -23,6 +23,14 @@
 namespace lamina::cuda {
 
 class PluginModules;
+class CudaContext;
+
+// An event of the driver, destroyed with its owner.
+struct DestroyEvent {
+  const CudaContext* context;
+  void operator()(EventHandle event) const;
+};
+using OwnedEvent = std::unique_ptr<DriverEvent, DestroyEvent>;
 
 class CudaContext final : public Context {
  public:
@@ -43,6 +51,8 @@ class CudaContext final : public Context {
   // Opens cuDNN likewise. REQUIRES: dnn::usable(). [any thread]
   dnn::DnnLibrary& dnn();
   ContextHandle handle() const { return handle_; }
+  // Makes an event and records it on the stream. REQUIRES: this thread has entered the context.
+  OwnedEvent record_event(StreamHandle stream, unsigned flags) const;
   // Makes the driver use this context for calls of this thread. Throws DeviceError if it cannot, or
   // the error of give_up().
   void enter() const;
@@ -87,6 +97,9 @@ class CudaContext final : public Context {
   QueueProgress& setup_progress() { return *setup_progress_; }
 
  private:
+  void open(std::span<const ModuleImage> images);
+  // Frees everything, unless the GPU hangs.
+  void close();
   void find_seconds(TimeOrigin& origin);
 
   const DriverApi& api_;

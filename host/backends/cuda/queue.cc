@@ -16,33 +16,26 @@ class CudaEvent final : public Event {
       : context_(context),
         origin_(context.time_origin()),
         progress_(std::move(progress)),
-        number_(progress_->next_number()) {
-    check(context.api(), context.api().make_event(&handle_, kEventDefault), "creating an event");
-    check(context.api(), context.api().record_event(handle_, stream), "recording an event");
-  }
-  ~CudaEvent() override {
-    if (context_.try_enter()) context_.api().destroy_event(handle_);
-  }
-  CudaEvent(const CudaEvent&) = delete;
-  CudaEvent& operator=(const CudaEvent&) = delete;
+        number_(progress_->next_number()),
+        event_(context.record_event(stream, kEventDefault)) {}
 
-  void wait() const override { progress_->wait(handle_, number_); }
+  void wait() const override { progress_->wait(handle(), number_); }
   double seconds() const override {
     wait();
     const double origin = context_.seconds_of(*origin_);
     float milliseconds = 0;
-    check(context_.api(), context_.api().elapsed(&milliseconds, origin_->event, handle_),
+    check(context_.api(), context_.api().elapsed(&milliseconds, origin_->event, handle()),
           "reading the time of work");
     return origin + 1e-3 * static_cast<double>(milliseconds);
   }
-  EventHandle handle() const { return handle_; }
+  EventHandle handle() const { return event_.get(); }
 
  private:
   CudaContext& context_;
   const std::shared_ptr<CudaContext::TimeOrigin> origin_;
   const std::shared_ptr<QueueProgress> progress_;
   const std::int64_t number_;
-  EventHandle handle_ = nullptr;
+  const OwnedEvent event_;
 };
 
 class CudaGraph final : public RecordedWork {

@@ -45,7 +45,6 @@ class GpuRank final : public Communicator {
       abort();
     else if (handle_)
       shared_->api.destroy(handle_);
-    for (const Collective& collective : pending_) destroy_events(collective);
   }
   GpuRank(const GpuRank&) = delete;
   GpuRank& operator=(const GpuRank&) = delete;
@@ -109,9 +108,9 @@ class GpuRank final : public Communicator {
     RankWait wait(shared_->limit, shared_->reported);
     while (!pending_.empty()) {
       const Collective& first = pending_.front();
-      if (is_ready(first.begin)) shared_->reached[static_cast<std::size_t>(rank_)] = first.number;
-      if (is_ready(first.end)) {
-        destroy_events(first);
+      if (is_ready(first.begin.get()))
+        shared_->reached[static_cast<std::size_t>(rank_)] = first.number;
+      if (is_ready(first.end.get())) {
         pending_.pop_front();
         wait.restart();
         continue;
@@ -133,25 +132,14 @@ class GpuRank final : public Communicator {
   struct Collective {
     std::int64_t number;  // counted from 1
     std::string name;     // "all_reduce 3 of 1024 bytes"
-    EventHandle begin, end;
+    OwnedEvent begin, end;
   };
-  EventHandle record() const {
-    EventHandle event = nullptr;
-    check(context_.api(), context_.api().make_event(&event, kEventWithoutTime),
-          "creating an event");
-    check(context_.api(), context_.api().record_event(event, queue_.stream()),
-          "recording an event");
-    return event;
-  }
+  OwnedEvent record() const { return context_.record_event(queue_.stream(), kEventWithoutTime); }
   bool is_ready(EventHandle event) const {
     const DriverResult result = context_.api().query_event(event);
     if (result == DriverResult::not_ready) return false;
     check(context_.api(), result, "exchanging tensors");
     return true;
-  }
-  void destroy_events(const Collective& collective) const {
-    context_.api().destroy_event(collective.begin);
-    context_.api().destroy_event(collective.end);
   }
   static bool is_error(NcclResult result) {
     return result != NcclResult::success && result != NcclResult::in_progress;
@@ -191,14 +179,14 @@ class GpuRank final : public Communicator {
     const std::string name = fmt::format("{} {} of {} bytes", kind, number, bytes);
     if (!handle_ || shared_->failed)
       fail(fmt::format("{} on {}: another rank has failed", name, shared_->name(rank_)));
-    const EventHandle began = record();
+    OwnedEvent began = record();
     check_result(shared_->api.begin_group(), name);
     const NcclResult called = calls();
     const NcclResult ended = shared_->api.end_group();  // also after an error: it closes the group
     check_result(called, name);
     check_result(ended, name);
     settle(name);
-    pending_.push_back({number, name, began, record()});
+    pending_.push_back({number, name, std::move(began), record()});
   }
 
   // Names the ranks that others wait for.
