@@ -21,11 +21,11 @@ std::unique_ptr<RecordedWork> RecordedRuns::record(const std::function<void()>& 
     enqueue();
   } catch (const DeviceError&) {
     // A call that is not allowed while work is recorded. Other errors occur again without.
-    recorder_.end_recording(nullptr);
+    recorder_.drop_recording();
     cannot_record_ = true;
     return nullptr;
   } catch (...) {
-    recorder_.end_recording(nullptr);
+    recorder_.drop_recording();
     throw;
   }
   std::unique_ptr<RecordedWork> recording =

@@ -32,6 +32,8 @@ class Recorder {
   // Ends it. `old`: a recording that is no longer needed and may be changed into the new one, or
   // null. Returns null if the work cannot be recorded, eg because a kernel waits for the device.
   virtual std::unique_ptr<RecordedWork> end_recording(std::unique_ptr<RecordedWork> old) = 0;
+  // Ends it and forgets the work, a part of which failed.
+  virtual void drop_recording() = 0;
   // Enqueues the work of a recording of this queue.
   virtual void replay(const RecordedWork& recording) = 0;
 

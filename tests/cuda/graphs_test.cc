@@ -169,6 +169,24 @@ TEST(CudaGraphs, WorkThatWaitsIsNotCaptured) {
   EXPECT_EQ(driver_counts().replays, before.replays);
 }
 
+// The call that failed did not make the capture invalid.
+TEST(CudaGraphs, WorkThatFailsHalfwayIsForgotten) {
+  RecordedRuns runs(queue());
+  const OnGpu in(counted(32)), out(std::vector<float>(32));
+  const DriverCounts before = driver_counts();
+  const std::int64_t graphs = queue().recorded().graphs;
+  for (int time = 0; time < 3; ++time)
+    runs.run({out.address().value}, [&] {
+      launch("test_graph_add", in, out);
+      if (queue().is_recording())
+        throw DeviceError(ExitCode::memory, {"cuda", "a library takes no captures", {}});
+    });
+  EXPECT_EQ(out.read()[31], 3 * 31);
+  EXPECT_EQ(driver_counts().captures - before.captures, 1);
+  EXPECT_EQ(driver_counts().instantiations, before.instantiations);
+  EXPECT_EQ(queue().recorded().graphs, graphs);
+}
+
 TEST(CudaGraphs, ALostGpuFailsTheReplayOrTheNextWait) {
   for (const auto place :
        {cuda::emulation::FaultPlace::launch, cuda::emulation::FaultPlace::work}) {

@@ -150,29 +150,36 @@ void CudaQueue::begin_recording() {
   is_recording_ = true;
 }
 
-std::unique_ptr<RecordedWork> CudaQueue::end_recording(std::unique_ptr<RecordedWork> old) {
+CudaQueue::OwnedGraph CudaQueue::end_capture() {
   const DriverApi& api = context_.api();
   context_.enter();
   is_recording_ = false;
   CudaContext::set_capturing(false);
   context_.progress().set_capturing(false);
   GraphHandle captured = nullptr;
-  if (api.end_capture(stream_, &captured) != DriverResult::success || !captured) return nullptr;
-  const std::unique_ptr<DriverGraph, DriverResult (*)(GraphHandle)> graph(captured,
-                                                                          api.destroy_graph);
+  const DriverResult ended = api.end_capture(stream_, &captured);
+  return {ended == DriverResult::success ? captured : nullptr, api.destroy_graph};
+}
+
+void CudaQueue::drop_recording() { end_capture(); }
+
+std::unique_ptr<RecordedWork> CudaQueue::end_recording(std::unique_ptr<RecordedWork> old) {
+  const DriverApi& api = context_.api();
+  const OwnedGraph captured = end_capture();
+  if (!captured) return nullptr;
   std::size_t nodes = 0;
-  check(api, api.graph_nodes(captured, nullptr, &nodes), "counting the work of a graph");
+  check(api, api.graph_nodes(captured.get(), nullptr, &nodes), "counting the work of a graph");
   recorded_.nodes = std::max(recorded_.nodes, static_cast<std::int64_t>(nodes));
   // An update costs a fraction of a new graph; it fails if the kernels differ.
   GraphUpdateInfo info = {};
-  if (old &&
-      api.update(static_cast<CudaGraph&>(*old).graph(), captured, &info) == DriverResult::success) {
+  if (old && api.update(static_cast<CudaGraph&>(*old).graph(), captured.get(), &info) ==
+                 DriverResult::success) {
     ++recorded_.updates;
     return old;
   }
   old.reset();
   ExecutableGraphHandle executable = nullptr;
-  const DriverResult result = api.instantiate(&executable, captured, 0);
+  const DriverResult result = api.instantiate(&executable, captured.get(), 0);
   if (result == DriverResult::out_of_memory) return nullptr;
   check(api, result, "preparing a graph");
   ++recorded_.graphs;

@@ -31,6 +31,7 @@ class CudaQueue final : public Queue, public Recorder, public PendingUploads {
   void begin_recording() override;
   bool is_recording() const override { return is_recording_; }
   std::unique_ptr<RecordedWork> end_recording(std::unique_ptr<RecordedWork> old) override;
+  void drop_recording() override;
   void replay(const RecordedWork& recording) override;
   Counts recorded() const override { return recorded_; }
 
@@ -48,6 +49,10 @@ class CudaQueue final : public Queue, public Recorder, public PendingUploads {
   bool records_;  // unless LAMINA_GPU_GRAPHS=0
   bool is_recording_ = false;
   Counts recorded_;
+
+  // Returns the work of the capture; null if a call made it invalid.
+  using OwnedGraph = std::unique_ptr<DriverGraph, DriverResult (*)(GraphHandle)>;
+  OwnedGraph end_capture();
 };
 
 }  // namespace lamina::cuda
