@@ -36,7 +36,8 @@ LAMINA_SIMD void dot_rows(const typename X::Element* w, std::int64_t ldw,
   // Prefetches from the row itself and the next one, or from the same place in the next R rows.
   // Data prefetched too early is evicted from L1 again if x fills much of it.
   const auto row_bytes = ldw * static_cast<std::int64_t>(sizeof(Element));
-  const std::int64_t ahead = R > 1 ? R * row_bytes : (M == 1 && row_bytes <= 8192 ? 4096 : 2048);
+  const std::int64_t ahead =
+      R > 1 ? R * row_bytes : (M == 1 && row_bytes <= 8192 ? X::kAheadBytes : 2048);
   typename X::Sum sum[R][M][X::kSums];
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r)
