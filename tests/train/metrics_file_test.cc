@@ -8,11 +8,13 @@
 #include <filesystem>
 
 #include "support/expect_error.h"
+#include "support/few_descriptors.h"
 #include "support/temp_dir.h"
 
 namespace lamina::train {
 namespace {
 
+using testing::FewDescriptors;
 using testing::TempDir;
 
 void write_step(MetricsFile& file, std::int64_t step) {
@@ -87,6 +89,34 @@ TEST(MetricsFile, LinesWaitWhileAFolderHasTheName) {
   write_step(file, 3);
   EXPECT_EQ(run.read("metrics.jsonl"), "{\"step\":2}\n{\"step\":3}\n");
   EXPECT_EQ(run.read("old"), "{\"step\":1}\n");
+}
+
+TEST(MetricsFile, AResumeWithoutDescriptorsLosesNoLines) {
+  TempDir run;
+  const std::string lines = "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n";
+  run.write("metrics.jsonl", lines);
+  {
+    const FewDescriptors one(1);
+    MetricsFile file(run.path(), 3);
+  }
+  EXPECT_EQ(run.read("metrics.jsonl"), lines);
+  {
+    const FewDescriptors one(1);
+    EXPECT_ERROR_SAYS(MetricsFile(run.path(), 1), ExitCode::checkpoint,
+                      "metrics.superseded.jsonl: cannot be opened");
+  }
+  EXPECT_EQ(run.read("metrics.jsonl"), lines);
+}
+
+TEST(MetricsFile, LinesAreReadAcrossTheEndsOfBlocks) {
+  TempDir run;
+  std::string first, later;
+  for (int i = 0; i < 20'000; ++i) first += "{\"step\":1}\n";  // 220,000 bytes
+  for (int i = 0; i < 20'000; ++i) later += "{\"step\":2}\n";
+  run.write("metrics.jsonl", first + later);
+  { MetricsFile file(run.path(), 1); }
+  EXPECT_TRUE(run.read("metrics.jsonl") == first);
+  EXPECT_TRUE(run.read("metrics.superseded.jsonl") == later);
 }
 
 // F11: the limit truncates the second line in the middle, like a full disk.

@@ -5,8 +5,8 @@
 
 #include <cerrno>
 #include <charconv>
-#include <fstream>
 #include <optional>
+#include <string_view>
 
 #include "core/error.h"
 #include "core/json.h"
@@ -26,7 +26,7 @@ namespace {
 }
 
 int open_to_append(const std::string& path) {
-  return open_regular_file(path, O_WRONLY | O_CREAT | O_APPEND);
+  return open_regular_file(path, O_RDWR | O_CREAT | O_APPEND);
 }
 
 std::optional<std::int64_t> step_of(std::string_view line) {
@@ -53,21 +53,35 @@ struct Kept {
   std::string superseded;       // lines of later steps
 };
 
-Kept read_lines(const std::string& path, std::int64_t step) {
-  std::ifstream file(path, std::ios::binary);
+// Reads the file from its beginning. It is cut to the lines that are read here, so it is not opened
+// a second time: if that failed, it would seem to be empty.
+Kept read_lines(int fd, const std::string& path, std::int64_t step) {
   Kept out;
   std::string line;
-  while (std::getline(file, line)) {
-    const bool ends_whole = !file.eof();
-    if (!ends_whole && !is_whole(line)) break;  // half of a line: the process was killed
+  const auto take = [&](bool ends_whole) {
+    if (!ends_whole && !is_whole(line)) return;  // half of a line: the process was killed
     if (!out.superseded.empty() || step_of(line).value_or(0) > step) {
       out.superseded += line + "\n";
     } else {
       out.ends_whole = ends_whole;
       out.num_bytes += line.size() + (ends_whole ? 1 : 0);
     }
+  };
+  std::string buffer(std::size_t{1} << 16, '\0');
+  for (;;) {
+    const ssize_t n = ::read(fd, buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail(path, "cannot be read", errno);
+    if (n == 0) break;
+    std::string_view rest(buffer.data(), static_cast<std::size_t>(n));
+    for (std::size_t end; (end = rest.find('\n')) != rest.npos; rest.remove_prefix(end + 1)) {
+      line += rest.substr(0, end);
+      take(true);
+      line.clear();
+    }
+    line += rest;
   }
-  if (file.bad()) fail(path, "cannot be read", EIO);
+  if (!line.empty()) take(false);
   return out;
 }
 
@@ -83,7 +97,7 @@ AppendedFile open_to_resume(const std::string& run, std::int64_t step) {
   const std::string path = metrics_path(run);
   const int fd = open_to_append(path);
   try {
-    Kept kept = read_lines(path, step);
+    Kept kept = read_lines(fd, path, step);
     if (!kept.superseded.empty()) append_durably(superseded_metrics_path(run), kept.superseded);
     if (::ftruncate(fd, static_cast<off_t>(kept.num_bytes)) != 0)
       fail(path, "cannot be cut after its last whole line", errno);
