@@ -119,21 +119,49 @@ TEST(MetricsFile, LinesAreReadAcrossTheEndsOfBlocks) {
   EXPECT_TRUE(run.read("metrics.superseded.jsonl") == later);
 }
 
-// F11: the limit truncates the second line in the middle, like a full disk.
+// Limits files to 17 bytes, which truncates the second line in the middle, like a full disk.
+class FullDisk {
+ public:
+  FullDisk() : before_(::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &limit_);
+    const rlimit small{17, limit_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &small);
+  }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+  ~FullDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &limit_);
+    ::signal(SIGXFSZ, before_);
+  }
+
+ private:
+  sighandler_t before_;
+  rlimit limit_{};
+};
+
 TEST(MetricsFile, F11LinesThatCannotBeWrittenComeLater) {
   TempDir run;
   MetricsFile file(run.path(), 0);
-  const auto before = ::signal(SIGXFSZ, SIG_IGN);
-  rlimit limit{};
-  ::getrlimit(RLIMIT_FSIZE, &limit);
-  const rlimit small{17, limit.rlim_max};
-  ::setrlimit(RLIMIT_FSIZE, &small);
-  for (std::int64_t step : {1, 2, 3}) write_step(file, step);
-  ::setrlimit(RLIMIT_FSIZE, &limit);
-  ::signal(SIGXFSZ, before);
+  {
+    const FullDisk disk;
+    for (std::int64_t step : {1, 2, 3}) write_step(file, step);
+  }
   EXPECT_EQ(run.read("metrics.jsonl"), "{\"step\":1}\n");
   write_step(file, 4);
   EXPECT_EQ(run.read("metrics.jsonl"), "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n{\"step\":4}\n");
+}
+
+TEST(MetricsFile, SupersededLinesThatCannotBeWrittenComeOnceLater) {
+  TempDir run;
+  run.write("metrics.jsonl", "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n");
+  {
+    const FullDisk disk;
+    EXPECT_ERROR_SAYS(MetricsFile(run.path(), 1), ExitCode::checkpoint,
+                      "metrics.superseded.jsonl: cannot be written");
+  }
+  { MetricsFile file(run.path(), 1); }
+  EXPECT_EQ(run.read("metrics.jsonl"), "{\"step\":1}\n");
+  EXPECT_EQ(run.read("metrics.superseded.jsonl"), "{\"step\":2}\n{\"step\":3}\n");
 }
 
 TEST(MetricsFile, PathsThatAreNotFilesAreRefused) {

@@ -87,8 +87,12 @@ Kept read_lines(int fd, const std::string& path, std::int64_t step) {
 
 void append_durably(const std::string& path, std::string_view text) {
   const int fd = open_to_append(path);
-  int error = write_all(fd, text);
+  const off_t num_bytes = ::lseek(fd, 0, SEEK_END);
+  int error = num_bytes < 0 ? errno : write_all(fd, text);
   if (error == 0 && ::fsync(fd) != 0) error = errno;
+  // The next attempt appends all lines again, and half a line would spoil the first of them.
+  if (error != 0 && num_bytes >= 0) [[maybe_unused]]
+    const int cut = ::ftruncate(fd, num_bytes);
   ::close(fd);
   if (error != 0) fail(path, "cannot be written", error);
 }
