@@ -3,6 +3,9 @@
 #include <new>
 #include <system_error>
 
+#include "core/error.h"
+#include "core/system_error.h"
+
 namespace lamina {
 namespace fs = std::filesystem;
 
@@ -12,6 +15,11 @@ std::vector<fs::directory_entry> folder_entries(const fs::path& folder) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error))
     out.push_back(entry);
   if (error == std::errc::not_enough_memory) throw std::bad_alloc();
+  if (error == std::errc::too_many_files_open || error == std::errc::too_many_files_open_in_system)
+    throw DeviceError(ExitCode::checkpoint,
+                      {folder.string(),
+                       fmt::format("cannot be listed: {}", system_error_text(error.value())),
+                       {"raise the limit on open files (ulimit -n)"}});
   return out;
 }
 

@@ -7,6 +7,8 @@
 #include <set>
 #include <string>
 
+#include "support/expect_error.h"
+#include "support/few_descriptors.h"
 #include "support/temp_dir.h"
 
 namespace lamina {
@@ -30,6 +32,14 @@ TEST(FolderEntries, AFileHasNone) {
   const testing::TempDir dir;
   std::ofstream(dir.path() + "/a.txt") << "a";
   EXPECT_TRUE(folder_entries(dir.path() + "/a.txt").empty());
+}
+
+TEST(FolderEntries, NoneSeemAbsentForLackOfDescriptors) {
+  const testing::TempDir dir;
+  dir.write("a.txt", "a");
+  const testing::FewDescriptors none(0);
+  EXPECT_ERROR_SAYS(folder_entries(dir.path()), ExitCode::checkpoint,
+                    "cannot be listed: too many open files");
 }
 
 }  // namespace

@@ -24,6 +24,7 @@
 #include "core/log.h"
 #include "core/out_of_memory.h"
 #include "core/printable.h"
+#include "core/system_error.h"
 #include "core/write_all.h"
 #include "device/connect.h"
 
@@ -81,8 +82,10 @@ int reported(ColorMode color, bool json, Action action) {
   } catch (const std::filesystem::filesystem_error& e) {
     std::string path = e.path1().empty() ? "file system" : e.path1().string();
     const bool memory = e.code() == std::errc::not_enough_memory;
-    return report_plain(memory ? ExitCode::memory : ExitCode::checkpoint,
-                        fmt::format("{}: {}", path, e.code().message()), color, json);
+    ErrorText text{std::move(path), system_error_text(e.code().value()), {}};
+    if (e.code() == std::errc::too_many_files_open)
+      text.notes.emplace_back("raise the limit on open files (ulimit -n)");
+    return report(memory ? ExitCode::memory : ExitCode::checkpoint, text, color, json);
   } catch (const std::exception& e) {
     return report_plain(ExitCode::unclassified, e.what(), color, json);
   }
