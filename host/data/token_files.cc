@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "core/json_writer.h"
+#include "core/read_file.h"
 #include "core/system_error.h"
 #include "core/write_all.h"
 #include "data/source_json.h"
@@ -115,8 +116,11 @@ TokenFilesWriter::File& TokenFilesWriter::file(std::size_t n) { return files_[n]
 bool TokenFilesWriter::restore(std::vector<TokenSource>& sources) {
   const std::string path = directory_ + "/" + kProgress;
   if (!fs::exists(path)) return false;
+  // A file that cannot be opened is not damaged: the tokens stay.
+  std::string text = read_file(path, ExitCode::checkpoint);
   try {
-    const JsonDocument document = JsonDocument::read(path, {.code = ExitCode::checkpoint});
+    const JsonDocument document =
+        JsonDocument::parse(std::move(text), path, {.code = ExitCode::checkpoint});
     const JsonValue saved = document.root();
     const std::uint64_t parts = saved.at("parts").as_uint64(),
                         tokens = saved.at("tokens").as_uint64(),

@@ -14,6 +14,7 @@
 #include "data/token_store.h"
 #include "io/manifest.h"
 #include "support/expect_error.h"
+#include "support/few_descriptors.h"
 #include "support/on_threads.h"
 #include "support/temp_dir.h"
 
@@ -204,6 +205,25 @@ TEST(TokenFiles, OffsetsThatDoNotFitTheTokensAreDamage) {
   writer.add(part);
   writer.finish(sources);
   EXPECT_THROW(open_token_files(dir.path()), io::Damaged);
+}
+
+TEST(TokenFiles, TheirTokensStayIfAFileCannotBeOpened) {
+  TempDir dir;
+  std::vector<TokenSource> sources(1);
+  TokenPart part;
+  part.tokens = {5, 6, 7};
+  part.document_end = {3};
+  {
+    TokenFilesWriter writer(dir.path(), {}, sources);
+    writer.add(part);
+    writer.save(sources);
+  }
+  {
+    const testing::FewDescriptors two(2);  // for tokens and documents
+    EXPECT_ERROR_SAYS(TokenFilesWriter(dir.path(), {}, sources), ExitCode::checkpoint,
+                      "progress.json: cannot be read");
+  }
+  EXPECT_EQ(TokenFilesWriter(dir.path(), {}, sources).num_tokens(), 3u);
 }
 
 TEST_F(StoreTest, ADamagedOneIsMadeAgain) {
