@@ -16,6 +16,24 @@
 namespace lamina {
 namespace {
 
+// Reads up to `num_bytes` to `out`, and returns how many; 0 at the end. `at`: the bytes before.
+std::size_t read_some(int descriptor, char* out, std::size_t num_bytes, std::size_t at,
+                      const std::string& path, ExitCode code) {
+  for (;;) {
+    const ssize_t n = ::read(descriptor, out, num_bytes);
+    if (n >= 0) return static_cast<std::size_t>(n);
+    if (errno == EAGAIN) {  // a non-blocking pipe
+      pollfd waiting{descriptor, POLLIN, 0};
+      ::poll(&waiting, 1, -1);
+    } else if (errno != EINTR) {
+      throw UserError(code,
+                      {path,
+                       fmt::format("cannot be read at byte {}: {}", at, system_error_text(errno)),
+                       {"check the file system"}});
+    }
+  }
+}
+
 // Reads everything from `descriptor`. `expected_bytes` is its size, if known.
 std::string read_all(int descriptor, const std::string& path, ExitCode code, std::size_t max_bytes,
                      std::size_t expected_bytes) {
@@ -32,20 +50,10 @@ std::string read_all(int descriptor, const std::string& path, ExitCode code, std
   text.resize(expected_bytes + 1);
   std::size_t got = 0;
   for (;;) {
-    const ssize_t n = ::read(descriptor, text.data() + got, text.size() - got);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN) {  // a non-blocking pipe
-      pollfd waiting{descriptor, POLLIN, 0};
-      ::poll(&waiting, 1, -1);
-      continue;
-    }
-    if (n < 0)
-      throw UserError(code,
-                      {path,
-                       fmt::format("cannot be read at byte {}: {}", got, system_error_text(errno)),
-                       {"check the file system"}});
+    const std::size_t n =
+        read_some(descriptor, text.data() + got, text.size() - got, got, path, code);
     if (n == 0) break;
-    got += static_cast<std::size_t>(n);
+    got += n;
     if (got > max_bytes) too_large(got);
     if (got == text.size()) text.resize(std::min(text.size() * 2, max_bytes + 1));
   }
@@ -58,6 +66,20 @@ std::string read_all(int descriptor, const std::string& path, ExitCode code, std
 std::string read_file(const std::string& path, ExitCode code, std::size_t max_bytes) {
   const InputFile file(path, code);
   return read_all(file.descriptor(), path, code, max_bytes, file.num_bytes());
+}
+
+std::string read_beginning(const std::string& path, ExitCode code, std::size_t num_bytes) {
+  const InputFile file(path, code);
+  std::string out(num_bytes, '\0');
+  std::size_t got = 0;
+  while (got < num_bytes) {
+    const std::size_t n =
+        read_some(file.descriptor(), out.data() + got, num_bytes - got, got, path, code);
+    if (n == 0) break;
+    got += n;
+  }
+  out.resize(got);
+  return out;
 }
 
 void check_stdin(ExitCode code) {

@@ -1,4 +1,4 @@
-// Reads a whole file into memory; errors give the file and the reason.
+// Reads a file, or its beginning, into memory; errors give the file and the reason.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,10 @@ namespace lamina {
 // regular file (see open_file.h), cannot be read, or has more than `max_bytes`.
 std::string read_file(const std::string& path, ExitCode code,
                       std::size_t max_bytes = std::size_t{1} << 30);
+
+// Returns the first `num_bytes` of `path`, which identify its format; all of a shorter file.
+// Errors: likewise, so that a file that cannot be opened is not taken for one of another format.
+std::string read_beginning(const std::string& path, ExitCode code, std::size_t num_bytes);
 
 // Returns all bytes from stdin, which may be a pipe. Errors: it is closed, or a directory.
 std::string read_stdin(ExitCode code, std::size_t max_bytes = std::size_t{1} << 30);

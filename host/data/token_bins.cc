@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "core/error.h"
+#include "core/read_file.h"
 #include "data/compressed_file.h"
 #include "io/mapped_file.h"
 
@@ -208,10 +208,7 @@ std::optional<BinPart> TokenBins::next() {
 bool is_token_index(std::string_view path) {
   if (!path.ends_with(".idx")) return false;
   if (std::filesystem::exists(std::filesystem::path(path).replace_extension(".bin"))) return true;
-  std::ifstream file(std::filesystem::path(path), std::ios::binary);
-  std::string start(kMegatron.size(), ' ');
-  file.read(start.data(), std::ssize(start));
-  return start == kMegatron;
+  return read_beginning(std::string(path), ExitCode::data, kMegatron.size()) == kMegatron;
 }
 
 std::string token_index_of(const std::string& path) {

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <set>
 
 #include "core/error.h"
 #include "core/folder_entries.h"
+#include "core/read_file.h"
 #include "io/weight_files.h"
 
 namespace lamina::io {
@@ -112,9 +112,9 @@ std::uint64_t GgufModel::file_bytes() const {
 std::string gguf_in(const std::string& path) {
   std::error_code ec;
   if (fs::is_regular_file(path, ec)) {
-    std::string begin(kMagic.size(), '\0');
-    std::ifstream(path, std::ios::binary).read(begin.data(), kMagic.size());
-    return path.ends_with(".gguf") || begin == kMagic ? first_part(path) : "";
+    const bool is_gguf = path.ends_with(".gguf") ||
+                         read_beginning(path, ExitCode::checkpoint, kMagic.size()) == kMagic;
+    return is_gguf ? first_part(path) : "";
   }
   for (const char* other : {"config.json", "model.toml", "checkpoints"})
     if (fs::exists(fs::path(path) / other, ec)) return "";

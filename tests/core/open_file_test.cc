@@ -27,6 +27,15 @@ TEST(InputFile, Example) {
   EXPECT_EQ(first, 'a');
 }
 
+TEST(ReadBeginning, Example) {
+  TempDir dir;
+  const std::string path = dir.write("a.txt", "abc");
+  EXPECT_EQ(read_beginning(path, ExitCode::data, 2), "ab");
+  EXPECT_EQ(read_beginning(path, ExitCode::data, 4), "abc");
+  EXPECT_ERROR_SAYS(read_beginning(dir / "none", ExitCode::data, 2), ExitCode::data,
+                    "none: cannot be read: no such file or directory");
+}
+
 TEST(InputFile, SaysWhyAFileCannotBeRead) {
   TempDir dir;
   EXPECT_USER_ERROR(InputFile(dir / "none", ExitCode::data), ExitCode::data,

@@ -11,6 +11,7 @@
 #include "io/gguf_model.h"
 #include "io/stored_weight.h"
 #include "support/expect_error.h"
+#include "support/few_descriptors.h"
 #include "support/gguf_builder.h"
 #include "support/temp_dir.h"
 
@@ -441,6 +442,11 @@ TEST(GgufIn, FindsTheOneFileOfADirectory) {
   EXPECT_EQ(gguf_in(dir.path()), file);
   EXPECT_EQ(gguf_in(file), file);
   EXPECT_EQ(gguf_in(dir.write("model.bin", "GGUFxxxx")), dir / "model.bin");
+  {
+    const testing::FewDescriptors none(0);
+    EXPECT_ERROR_SAYS(gguf_in(dir / "model.bin"), ExitCode::checkpoint,
+                      "model.bin: cannot be read: too many open files");
+  }
   dir.write("b.gguf", "GGUF");
   EXPECT_ERROR_SAYS(gguf_in(dir.path()), ExitCode::checkpoint,
                     "contains 2 models in GGUF files; expected one\n"

@@ -1,7 +1,9 @@
 #include "cli/eval/eval_logprobs.h"
 
-#include <fstream>
+#include <string>
 #include <string_view>
+
+#include "core/read_file.h"
 
 namespace lamina::cli {
 
@@ -11,10 +13,9 @@ LogprobsFile::LogprobsFile(const Arguments& a) {
 }
 
 bool is_logprobs_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string start(std::string_view(R"({"record":)").size(), '\0');
-  file.read(start.data(), static_cast<std::streamsize>(start.size()));
-  return file && (start.starts_with(R"({"row":)") || start.starts_with(R"({"record":)"));
+  constexpr std::string_view kRow = R"({"row":)", kRecord = R"({"record":)";
+  const std::string start = read_beginning(path, ExitCode::usage, kRecord.size());
+  return start == kRecord || start.starts_with(kRow);
 }
 
 void LogprobsFile::write_line(const JsonWriter& object) { file_->write(object.text() + "\n"); }

@@ -166,10 +166,7 @@ void require_different(const std::vector<std::string>& runs) {
 }
 
 bool is_report_page(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string start(kReportPageStart.size(), '\0');
-  file.read(start.data(), static_cast<std::streamsize>(start.size()));
-  return file && start == kReportPageStart;
+  return read_beginning(path, ExitCode::usage, kReportPageStart.size()) == kReportPageStart;
 }
 
 // Only an earlier page, or an empty file made by mktemp, is overwritten, so that a mistyped name
