@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/utf8.h"
+#include "evaluation/white_space.h"
 #include "text/hf/normalizer.h"
 
 namespace lamina::evaluation {
@@ -62,7 +63,6 @@ std::vector<Exercise> read_exercises(const std::vector<std::string>& files,
 
 std::string AnswerComparison::normalized(std::string_view text) const {
   constexpr std::string_view kPunctuation = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
-  constexpr std::string_view kSpaces = " \t\r\n\v\f";
   std::string alike(text);
   if (ignore_case) {
     static const text::Normalizer lower({text::Normalizer::Step::lowercase});
@@ -70,15 +70,17 @@ std::string AnswerComparison::normalized(std::string_view text) const {
   }
   std::string out;
   bool space = false;
-  for (const char c : alike) {
-    if (ignore_punctuation && kPunctuation.find(c) != kPunctuation.npos) continue;
-    if (kSpaces.find(c) != kSpaces.npos) {
+  for (std::string_view rest = alike; !rest.empty();) {
+    const std::string_view character = first_character(rest);
+    rest.remove_prefix(character.size());
+    if (ignore_punctuation && kPunctuation.find(character) != kPunctuation.npos) continue;
+    if (is_white_space(character)) {
       space = true;
       continue;
     }
     if (space && !out.empty()) out += ' ';
     space = false;
-    out += c;
+    out += character;
   }
   return out;
 }

@@ -5,11 +5,10 @@
 #include "chat/encode.h"
 #include "chat/training_text.h"
 #include "core/error.h"
+#include "evaluation/white_space.h"
 
 namespace lamina::evaluation {
 namespace {
-
-constexpr std::string_view kSpaces = " \t\r\n\v\f";
 
 [[noreturn]] void bad_record(std::string what) {
   throw UserError(ExitCode::data, {"", std::move(what), {}});
@@ -50,9 +49,7 @@ Continuation Prompting::continuation(std::string_view context, std::string_view 
     out.tokens = prompt(context);
     scored = encode(following);
   } else {
-    const std::size_t end = context.find_last_not_of(kSpaces) + 1;  // npos + 1 is 0
-    const std::string tail = std::string(context.substr(end)) + std::string(following);
-    const std::string_view head = context.substr(0, end);
+    const std::string_view head = without_trailing_space(context);
     out.tokens = beginning();
     const std::vector<std::int32_t> alone = encode(head);
     out.tokens.insert(out.tokens.end(), alone.begin(), alone.end());
@@ -64,7 +61,7 @@ Continuation Prompting::continuation(std::string_view context, std::string_view 
             "text; give at least one character");
       out.tokens = {*first};
     }
-    scored = encode(std::string(head) + tail);
+    scored = encode(std::string(context) + std::string(following));
     scored.erase(scored.begin(), scored.begin() + static_cast<std::ptrdiff_t>(
                                                       std::min(alone.size(), scored.size())));
   }

@@ -15,6 +15,11 @@ TEST(AnswerComparison, Example) {
   EXPECT_EQ(AnswerComparison{}.normalized("  The\t answer\n"), "The answer");
 }
 
+TEST(AnswerComparison, WhiteSpaceOfUnicodeIsRemoved) {
+  EXPECT_EQ(AnswerComparison{}.normalized("\u3000The\u00a0 answer\u2003"), "The answer");
+  EXPECT_EQ(AnswerComparison{}.normalized("\xff \xe3\x80"), "\xff \xe3\x80");
+}
+
 TEST(AnswerComparison, CaseAndPunctuationCountUnlessIgnored) {
   EXPECT_EQ(AnswerComparison{}.normalized("Paris."), "Paris.");
   EXPECT_EQ((AnswerComparison{.ignore_case = true}.normalized("\xc3\x89"

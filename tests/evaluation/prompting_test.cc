@@ -26,6 +26,16 @@ TEST(Prompting, WhiteSpaceAtTheEndOfAContextIsScored) {
   EXPECT_EQ(c.prompt_tokens, 2u);
 }
 
+// Also U+3000 and U+001F, which Python's str.rstrip() removes.
+TEST(Prompting, WhiteSpaceOfUnicodeAtTheEndOfAContextIsScored) {
+  const auto bytes = text::make_byte_tokenizer();
+  for (const std::string space : {"\u3000", "\u00a0", "\u0085", "\x1f", "\u3000 "}) {
+    const Continuation c = Prompting(*bytes, nullptr).continuation("\u3000a" + space, "b");
+    EXPECT_EQ(c.prompt_tokens, 1 + std::string("\u3000a").size());
+    EXPECT_EQ(c.tokens.size(), c.prompt_tokens + space.size() + 1);
+  }
+}
+
 TEST(Prompting, AnEmptyContextIsTheBeginningOfAText) {
   const auto bytes = text::make_byte_tokenizer();
   for (const char* context : {"", " "}) {
