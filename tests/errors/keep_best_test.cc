@@ -88,6 +88,16 @@ TEST(KeepBest, IsKeptWhenARunResumes) {
   EXPECT_EQ(checkpoints(broken), checkpoints(whole));
 }
 
+// Only these losses are means over the same rows.
+TEST(KeepBest, IsTheBestSinceTheSizeOfAValidationChanged) {
+  Workplace w;
+  std::vector<std::string> words = words_and(kKeepBest, kTooFast);
+  ASSERT_EQ(w.lamina(words).code, 0);
+  words = words_and(words, {"--set", "train.steps=12", "--set", "train.eval_batches=1"});
+  ASSERT_EQ(w.lamina(words).code, 0);
+  EXPECT_GT(checkpoints(w).front(), "step-00000008");
+}
+
 TEST(KeepBest, WithoutAValidationThereIsNoBest) {
   Workplace w;
   w.train();

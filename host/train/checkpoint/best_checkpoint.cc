@@ -1,6 +1,8 @@
 #include "train/checkpoint/best_checkpoint.h"
 
 #include <filesystem>
+#include <system_error>
+#include <vector>
 
 #include "core/error.h"
 #include "io/directories.h"
@@ -12,22 +14,40 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::optional<double> validation_loss(const std::string& checkpoint) {
+struct ValidatedCheckpoint {
+  BestCheckpoint checkpoint;
+  std::uint64_t num_rows = 0;  // 0: unknown, in manifests of earlier versions
+};
+
+std::optional<ValidatedCheckpoint> read_validation(const std::string& checkpoint) {
   try {
     const io::FileManifest manifest = io::read_manifest(checkpoint);
-    if (const JsonValue loss = manifest.info().find(kValidationLossKey)) return loss.as_double();
-  } catch (const Error&) {  // damaged, or removed meanwhile
+    const JsonValue loss = manifest.info().find(kValidationLossKey),
+                    rows = manifest.info().find(kValidationRowsKey);
+    if (loss)
+      return ValidatedCheckpoint{{checkpoint, loss.as_double()}, rows ? rows.as_uint64() : 0};
+  } catch (const io::Damaged&) {
+  } catch (const UserError&) {
+    // Unless it was removed meanwhile, it may be the best one, and must not seem to be none.
+    std::error_code ec;
+    if (fs::exists(fs::path(checkpoint) / io::kManifestName, ec)) throw;
   }
   return std::nullopt;
 }
 
 }  // namespace
 
-std::optional<BestCheckpoint> best_checkpoint(const std::string& run) {
-  std::optional<BestCheckpoint> out;
+std::optional<BestCheckpoint> best_checkpoint(const std::string& run,
+                                              std::optional<std::uint64_t> num_rows) {
+  std::vector<ValidatedCheckpoint> all;
   for (const CheckpointEntry& entry : list_checkpoints(run))
-    if (const auto loss = validation_loss(entry.path); loss && (!out || *loss < out->loss))
-      out = {entry.path, *loss};
+    if (auto found = read_validation(entry.path)) all.push_back(*std::move(found));
+  std::optional<BestCheckpoint> out;
+  for (const ValidatedCheckpoint& v : all) {
+    const std::uint64_t wanted = num_rows.value_or(all.back().num_rows);
+    const bool is_comparable = v.num_rows == 0 || wanted == 0 || v.num_rows == wanted;
+    if (is_comparable && (!out || v.checkpoint.loss < out->loss)) out = v.checkpoint;
+  }
   return out;
 }
 

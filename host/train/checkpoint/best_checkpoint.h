@@ -1,22 +1,28 @@
 // The checkpoint of a run with the lowest validation loss, according to the manifests.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
 namespace lamina::train {
 
-// Key of a manifest's info: the validation loss after the checkpoint's step, if it was validated.
+// Keys of a manifest's info: the validation loss after the checkpoint's step, if it was validated,
+// and the number of rows that it is the mean of.
 inline constexpr const char* kValidationLossKey = "validation_loss";
+inline constexpr const char* kValidationRowsKey = "validation_rows";
 
 struct BestCheckpoint {
   std::string path;
   double loss = 0;
 };
 
-// Returns the best whole checkpoint of `run`, the older one of two equal ones; nothing if none was
-// validated. Skips checkpoints whose manifest cannot be read.
-std::optional<BestCheckpoint> best_checkpoint(const std::string& run);
+// Returns the best whole checkpoint of `run` among those that were validated on `num_rows` rows
+// (default: as many as the newest one that was validated), because losses of other rows cannot be
+// compared; the older one of two equal ones; nothing if there is none. Skips damaged checkpoints.
+// Throws UserError (exit 4) if a manifest cannot be opened.
+std::optional<BestCheckpoint> best_checkpoint(const std::string& run,
+                                              std::optional<std::uint64_t> num_rows = {});
 
 // Returns the checkpoint that "RUN/checkpoints/best" refers to, and any other path unchanged.
 // Throws UserError (exit 4) if no checkpoint of that run was validated.

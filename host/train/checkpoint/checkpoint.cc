@@ -221,6 +221,7 @@ Progress progress_of(const JsonValue& info) {
   out.cursor = {info.at("epoch").as_uint64(), info.at("row").as_uint64()};
   out.data_fingerprint = info.at("data").as_string();
   if (const JsonValue loss = info.find(kValidationLossKey)) out.validation_loss = loss.as_double();
+  if (const JsonValue rows = info.find(kValidationRowsKey)) out.validation_rows = rows.as_uint64();
   if (const JsonValue spikes = info.find("spikes")) {
     for (JsonValue loss : spikes.at("losses").elements())
       out.spikes.losses.push_back(loss.as_double());
@@ -298,7 +299,10 @@ void save_checkpoint(const std::string& path, const CheckpointContents& contents
     json.key("tokens").value(progress.num_tokens);
     json.key("epoch").value(progress.cursor.epoch).key("row").value(progress.cursor.index);
     json.key("data").value(progress.data_fingerprint);
-    if (progress.validation_loss) json.key(kValidationLossKey).value(*progress.validation_loss);
+    if (progress.validation_loss) {
+      json.key(kValidationLossKey).value(*progress.validation_loss);
+      json.key(kValidationRowsKey).value(progress.validation_rows);
+    }
     if (!progress.spikes.losses.empty()) write_spikes(json, progress.spikes);
     json.key("family").value(contents.model.family().name());
     json.key("plugin").value(plugin.id + " " + plugin.version);

@@ -41,6 +41,7 @@ struct Progress {
   std::uint64_t num_tokens = 0;  // counted labels trained on so far
   SpikeHistory spikes;
   std::optional<double> validation_loss = {};  // after this step, if it was validated
+  std::uint64_t validation_rows = 0;           // of that validation
 };
 
 // A file that is copied to checkpoints unchanged, by its name there.
@@ -81,8 +82,8 @@ Progress load_checkpoint(const std::string& path, const decoder::Model& model, T
                          const Workers& workers = {});
 
 // Removes all but the newest `keep` checkpoints of a run and, with `keep_best`, the best one; 0
-// keeps all. Continues after one that cannot be removed, and returns the error of each. REQUIRES:
-// no checkpoint is being written.
+// keeps all. Continues after one that cannot be removed, and returns the error of each. Throws as
+// best_checkpoint(), before it removes any. REQUIRES: no checkpoint is being written.
 std::vector<std::string> remove_old_checkpoints(const std::string& run, std::int64_t keep,
                                                 bool keep_best);
 

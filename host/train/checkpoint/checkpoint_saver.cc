@@ -54,18 +54,22 @@ bool CheckpointSaver::is_due(const Progress& progress) const {
 
 bool CheckpointSaver::is_best(const Progress& progress) const {
   if (!options_.keep_best || !progress.validation_loss) return false;
-  const auto best = best_checkpoint(out_);
-  return !best || *progress.validation_loss < best->loss;
+  std::optional<BestCheckpoint> best;
+  const std::string problem =
+      disk_problem([&] { best = best_checkpoint(out_, progress.validation_rows); });
+  // If the others cannot be read now, one checkpoint too many does no harm.
+  return !problem.empty() || !best || *progress.validation_loss < best->loss;
 }
 
 SaveHooks CheckpointSaver::hooks(std::function<void()> before, const SaveEvents& events) const {
   return {.begin_thread = events.begin_thread, .before = std::move(before), .after = [this] {
-            try {
-              if (contents_.guard) contents_.guard();
-              return remove_old_checkpoints(out_, options_.keep, options_.keep_best);
-            } catch (const std::filesystem::filesystem_error& e) {
-              return std::vector<std::string>{e.what()};
-            }
+            if (contents_.guard) contents_.guard();
+            std::vector<std::string> problems;
+            const std::string problem = disk_problem([&] {
+              problems = remove_old_checkpoints(out_, options_.keep, options_.keep_best);
+            });
+            if (!problem.empty()) problems.push_back(problem);
+            return problems;
           }};
 }
 

@@ -271,6 +271,7 @@ void Loop::write_validation(const EvalSums& sums, const LoopEvents& events) {
     throw NumericalError(ExitCode::numerical, std::move(text));
   }
   progress_.validation_loss = loss;
+  progress_.validation_rows = num_validation_rows();
   MetricsRecord eval(progress_.step);
   eval.add("eval/loss", loss);
   if (options_.task->has_perplexity()) eval.add("eval/ppl", std::exp(loss));

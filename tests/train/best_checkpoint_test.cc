@@ -1,0 +1,66 @@
+// The best of several validated checkpoints.
+#include "train/checkpoint/best_checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "io/manifest.h"
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+#include "train/loop/run_directory.h"
+
+namespace lamina::train {
+namespace {
+
+using testing::TempDir;
+
+// Writes the manifest of a checkpoint without files; 0 rows: as earlier versions did.
+void write_validated(const TempDir& run, std::int64_t step, double loss, std::uint64_t num_rows) {
+  const std::string path = checkpoint_path(run.path(), step);
+  std::filesystem::create_directories(path);
+  io::write_manifest(path, {}, [&](JsonWriter& json) {
+    json.key("step").value(step).key(kValidationLossKey).value(loss);
+    if (num_rows > 0) json.key(kValidationRowsKey).value(num_rows);
+  });
+}
+
+TEST(BestCheckpoint, Example) {
+  const TempDir run;
+  EXPECT_FALSE(best_checkpoint(run.path()));
+  write_validated(run, 1, 5.5, 81);
+  write_validated(run, 2, 5.25, 81);
+  write_validated(run, 3, 5.25, 81);
+  EXPECT_EQ(best_checkpoint(run.path())->path, checkpoint_path(run.path(), 2));
+}
+
+TEST(BestCheckpoint, LossesOfOtherRowsAreNotCompared) {
+  const TempDir run;
+  write_validated(run, 1, 5.0, 81);
+  write_validated(run, 2, 5.5, 4);
+  write_validated(run, 3, 5.25, 4);
+  EXPECT_EQ(best_checkpoint(run.path())->loss, 5.25);
+  EXPECT_EQ(best_checkpoint(run.path(), 81)->loss, 5.0);
+  EXPECT_FALSE(best_checkpoint(run.path(), 8));
+}
+
+TEST(BestCheckpoint, AManifestWithoutTheRowsIsComparedWithAll) {
+  const TempDir run;
+  write_validated(run, 1, 5.0, 0);
+  write_validated(run, 2, 5.5, 4);
+  EXPECT_EQ(best_checkpoint(run.path())->loss, 5.0);
+}
+
+TEST(BestCheckpoint, DamagedOnesAreSkippedAndUnreadOnesAreNot) {
+  const TempDir run;
+  write_validated(run, 1, 5.0, 4);
+  write_validated(run, 2, 5.5, 4);
+  const std::string name = "checkpoints/step-00000001/manifest.json";
+  run.write(name, "");
+  EXPECT_EQ(best_checkpoint(run.path())->loss, 5.5);
+  run.write(name, R"({"format": "lamina-manifest", "version": 99, "manifest_xxh3_128": ""})");
+  EXPECT_ERROR_SAYS(best_checkpoint(run.path()), ExitCode::checkpoint, "newer lamina");
+}
+
+}  // namespace
+}  // namespace lamina::train
