@@ -191,12 +191,22 @@ void fill_computed(RunConfig& c, Table& values) {
 void check_schedule(const RunConfig& c, Problems& problems) {
   const ScheduleSection& s = c.schedule;
   const std::int64_t steps = s.steps.value_or(c.train.steps);
-  if (s.kind == "wsd" && s.warmup_steps + s.decay_steps.value_or(0) > steps)
-    problems.add({c.values.where("schedule.decay_steps"),
-                  fmt::format("'schedule.warmup_steps' = {} and 'schedule.decay_steps' = {} exceed "
-                              "the {} steps of the schedule",
-                              s.warmup_steps, s.decay_steps.value_or(0), steps),
-                  {}});
+  if (s.kind == "wsd") {
+    const std::int64_t decay = s.used_decay_steps(steps);
+    if (s.warmup_steps + decay > steps)
+      problems.add(
+          {c.values.where(s.decay_steps ? "schedule.decay_steps" : "schedule.warmup_steps"),
+           fmt::format("'schedule.warmup_steps' = {} and 'schedule.decay_steps' = {}{} "
+                       "exceed the {} steps of the schedule",
+                       s.warmup_steps, decay, s.decay_steps ? "" : " (default)", steps),
+           {}});
+  } else if (s.steps && s.warmup_steps > *s.steps) {  // of a run that is shorter: a warning
+    problems.add({c.values.where("schedule.warmup_steps"),
+                  fmt::format("'schedule.warmup_steps' is {}, more than 'schedule.steps' = {}: the "
+                              "learning rate never reaches its peak",
+                              s.warmup_steps, *s.steps),
+                  {"raise schedule.steps, or lower schedule.warmup_steps"}});
+  }
 }
 
 // Returns true if a source that overrides the key's own, eg: --set over a run file, gave the value

@@ -2,6 +2,7 @@
 // whole run.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -139,9 +140,14 @@ struct ScheduleSection {
   std::int64_t warmup_steps = 0;
   double final_fraction = 0.1;
   std::optional<std::int64_t> steps;        // of the whole schedule; absent: the steps of the run
-  std::optional<std::int64_t> decay_steps;  // for wsd; absent: a tenth of the steps
+  std::optional<std::int64_t> decay_steps;  // for wsd; see used_decay_steps()
   std::string decay_shape = "linear";
   bool endpoints = false;
+
+  // `num_steps`: of the whole schedule.
+  std::int64_t used_decay_steps(std::int64_t num_steps) const {
+    return decay_steps.value_or(std::max<std::int64_t>(1, num_steps / 10));
+  }
 };
 
 struct CheckpointSection {

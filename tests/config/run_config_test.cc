@@ -253,6 +253,27 @@ TEST_F(RunFile, SettingsWithoutAnEffectAreRefused) {
       "'data.document_separator' requires data.form = \"text\"");
 }
 
+TEST_F(RunFile, AScheduleWithoutItsPeakIsRefused) {
+  const std::string file = write("[train]\nsteps = 100\n[schedule]\nwarmup_steps = 8\n");
+  for (const char* kind : {"cosine", "linear", "constant", "inverse_sqrt"}) {
+    const std::string set = fmt::format("schedule.kind=\"{}\"", kind);
+    static_cast<void>(load_run(file, {{set, "schedule.steps=8"}, {}}));
+    static_cast<void>(load_run(file, {{set, "train.steps=5"}, {}}));  // a trial
+    EXPECT_ERROR_SAYS(load_run(file, {{set, "schedule.steps=7"}, {}}), 2,
+                      "run.toml:9: 'schedule.warmup_steps' is 8, more than 'schedule.steps' = 7: "
+                      "the learning rate never reaches its peak\n"
+                      "  raise schedule.steps, or lower schedule.warmup_steps");
+  }
+  const std::string wsd = "schedule.kind=\"wsd\"";
+  static_cast<void>(load_run(file, {{wsd, "schedule.warmup_steps=90"}, {}}));
+  EXPECT_ERROR_SAYS(load_run(file, {{wsd, "schedule.warmup_steps=91"}, {}}), 2,
+                    "'schedule.warmup_steps' = 91 and 'schedule.decay_steps' = 10 (default) exceed "
+                    "the 100 steps of the schedule");
+  EXPECT_ERROR_SAYS(load_run(file, {{wsd, "schedule.decay_steps=93"}, {}}), 2,
+                    "--set schedule.decay_steps=93: 'schedule.warmup_steps' = 8 and "
+                    "'schedule.decay_steps' = 93 exceed the 100 steps of the schedule");
+}
+
 TEST_F(RunFile, UnknownVariableIsRefusedWithSuggestion) {
   EXPECT_USER_ERROR(load_run(write(""), {{}, {"LAMINA_TRAIN__STEPZ=3"}}), 2,
                     "LAMINA_TRAIN__STEPZ: unknown key 'train.stepz'\n"

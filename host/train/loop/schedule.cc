@@ -36,7 +36,7 @@ double learning_rate(const config::ScheduleSection& schedule, double lr, std::in
   }
   const double f = schedule.final_fraction;
   if (schedule.kind == "wsd") {
-    const std::int64_t decay = schedule.decay_steps.value_or(std::max<std::int64_t>(1, steps / 10));
+    const std::int64_t decay = schedule.used_decay_steps(steps);
     if (step < steps - decay) return lr;
     return lr * decayed(schedule.decay_shape, f,
                         std::min(1.0, share(step - (steps - decay), decay, ends)));
