@@ -307,6 +307,14 @@ void check_distillation(const RunConfig& c, Problems& problems) {
                     fmt::format("'{}' is not a pair of layers", pair),
                     {"write a layer of the model and one of the teacher, eg: \"4:8\"; layers are "
                      "counted from 0, and \"last\" is the last one"}});
+  if (!c.distillation.teacher.empty() && c.distillation.alpha == 1 && c.train.label_smoothing > 0 &&
+      !is_overruled(*c.values.find("train.label_smoothing"), {.key = "distillation.alpha"},
+                    c.values))
+    problems.add(
+        {c.values.where("train.label_smoothing"),
+         "'train.label_smoothing' has no effect with 'distillation.alpha' = 1, which gives "
+         "the label loss the weight 0",
+         {"lower distillation.alpha, or remove it"}});
 }
 
 void check_across_keys(const RunConfig& c, const std::string& where) {

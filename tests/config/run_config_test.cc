@@ -253,6 +253,18 @@ TEST_F(RunFile, SettingsWithoutAnEffectAreRefused) {
       "'data.document_separator' requires data.form = \"text\"");
 }
 
+TEST_F(RunFile, LabelSmoothingWithoutALabelLossIsRefused) {
+  const std::string file =
+      write("[train]\nlabel_smoothing = 0.3\n[distillation]\nteacher = \"t\"\n");
+  static_cast<void>(load_run(file, {{"distillation.alpha=1.0"}, {}}));  // over a run file
+  static_cast<void>(load_run(file, {{"distillation.alpha=0.9", "train.label_smoothing=0.2"}, {}}));
+  EXPECT_ERROR_SAYS(load_run(file, {{"distillation.alpha=1.0", "train.label_smoothing=0.2"}, {}}),
+                    2,
+                    "--set train.label_smoothing=0.2: 'train.label_smoothing' has no effect with "
+                    "'distillation.alpha' = 1, which gives the label loss the weight 0\n"
+                    "  lower distillation.alpha, or remove it");
+}
+
 TEST_F(RunFile, AScheduleWithoutItsPeakIsRefused) {
   const std::string file = write("[train]\nsteps = 100\n[schedule]\nwarmup_steps = 8\n");
   for (const char* kind : {"cosine", "linear", "constant", "inverse_sqrt"}) {
