@@ -28,6 +28,21 @@ TEST(ResumeErrors, SettingsThatMayChangeAreNamed) {
   EXPECT_THAT(f.err, ::testing::HasSubstr("train.steps is 6 now, it was 4"));
 }
 
+TEST(ResumeErrors, AbsentSettingsThatMayChangeAreNamed) {
+  Workplace w;
+  std::vector<std::string> words = {"train", "run.toml", "--set", "data.validation_fraction=0.2"};
+  ASSERT_EQ(w.lamina(words).code, 0);
+  const auto resume = [&](const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return w.lamina(words).err;
+  };
+  EXPECT_THAT(resume({"--set", "train.steps=6", "--set", "train.eval_batches=2"}),
+              ::testing::HasSubstr("train.eval_batches is 2 now, it was absent\n"));
+  words.resize(4);
+  EXPECT_THAT(resume({"--set", "train.steps=8"}),
+              ::testing::HasSubstr("train.eval_batches is absent now, it was 2\n"));
+}
+
 TEST(ResumeErrors, OtherDataIsRefused) {
   Workplace w;
   w.train();

@@ -141,12 +141,12 @@ void Resumption::check_same_run(const std::string& checkpoint) {
   const config::RunConfig before = load_written_run(checkpoint + "/run.toml");
   std::vector<std::string> notes;
   for (const config::Difference& d : config::differences(before, now_, is_own(checkpoint))) {
+    const std::string was = d.before.empty() ? "absent" : d.before,
+                      is = d.now.empty() ? "absent" : d.now;
     if (d.hot)
-      changes_.push_back(fmt::format("{} is {} now, it was {}", d.key, d.now, d.before));
+      changes_.push_back(fmt::format("{} is {} now, it was {}", d.key, is, was));
     else
-      notes.push_back(fmt::format("{} was {} and is {} now", d.key,
-                                  d.before.empty() ? "absent" : d.before,
-                                  d.now.empty() ? "absent" : d.now));
+      notes.push_back(fmt::format("{} was {} and is {} now", d.key, was, is));
   }
   if (notes.empty()) return;
   notes.push_back("continue with the old values, or start a new run with another --out");
