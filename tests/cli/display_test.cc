@@ -83,6 +83,12 @@ TEST(BarLine, Example) {
             "lr 2.00e-05  41.2k tok/s  eta 1h12m");
 }
 
+TEST(BarLine, HasTheTrainingLossIfItDiffers) {
+  StepReport report = kReport;
+  report.total_loss = 2.5;
+  EXPECT_THAT(bar_line(report, kPace, 140, false), HasSubstr("loss 2.431  total 2.500  ema 2.455"));
+}
+
 TEST(BarLine, TheBarHasTheSameLengthAllRun) {
   const auto bar_width = [](const StepReport& report, const Pace& pace, int columns) {
     return bar_line(report, pace, columns, false).find("step");

@@ -78,6 +78,7 @@ std::string bar_line(const StepReport& report, const Pace& pace, int columns, bo
       {step_text(report), 0},
       {fmt::format("{:4.1f}%", 100 * fraction), 2, display_width("100.0%")},
       {fmt::format("loss {:.3f}", report.loss), 1},
+      {report.total_loss != report.loss ? fmt::format("total {:.3f}", report.total_loss) : "", 5},
       {report.task, 2},
       {fmt::format("ema {:.3f}", pace.loss_average), 5},
       {fmt::format("gnorm {:.2f}", report.grad_norm), 6},
