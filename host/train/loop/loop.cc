@@ -216,6 +216,7 @@ StepResult Loop::train_one_step() {
   const std::int64_t window = options_.train.spike_window;
   step_.set_update(lr, update);
   StepResult result = gradients(microbatches);
+  result.lr = lr;
   result.skipped =
       factor > 0 && is_spike(spikes, result.total, result.gradient_norm, factor, window);
   if (factor > 0) remember(spikes, result.total, result.gradient_norm, window);

@@ -32,9 +32,9 @@ struct StepResult {
   std::vector<LossMean> terms;  // of the loss
   bool has_perplexity = true;   // e to the power of `loss` is one
   double gradient_norm = 0;     // before clipping
-  double lr = 0;
-  bool skipped = false;                // as a spike: nothing was updated
-  std::int64_t num_labels = 0;         // counted
+  double lr = 0;                // of the schedule, also if the step is skipped
+  bool skipped = false;         // as a spike: nothing was updated
+  std::int64_t num_labels = 0;  // counted
   std::vector<AuxScalar> aux_scalars;  // of the layers: losses by name, metrics per layer
   std::vector<AuxScalar> task_means;   // of the task, over what it counts
 
