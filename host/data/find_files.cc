@@ -53,9 +53,11 @@ std::string joined(const std::string& directory, const std::string& name) {
 // Returns the names in a directory ("" is the current one) except "." and "..", sorted.
 std::vector<std::string> names_in(const std::string& directory) {
   const auto check = [&](bool ok) {
+    const int error = errno;
     if (!ok)
-      fail(directory, fmt::format("cannot be listed: {}", system_error_text(errno)),
-           "check the permissions of the folder");
+      fail(directory, fmt::format("cannot be listed: {}", system_error_text(error)),
+           error == EMFILE ? "raise the limit on open files (ulimit -n)"
+                           : "check the permissions of the folder");
   };
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(
       ::opendir(directory.empty() ? "." : directory.c_str()), &::closedir);

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "support/expect_error.h"
+#include "support/few_descriptors.h"
 #include "support/temp_dir.h"
 
 namespace lamina::data {
@@ -30,6 +31,14 @@ TEST(FindFiles, Example) {
   EXPECT_EQ(find_files(dir / "b"),
             (Strings{dir / "b/1.txt", dir / "b/2.txt", dir / "b/deep/0.txt"}));
   EXPECT_EQ(find_files(dir / "b/*.txt"), (Strings{dir / "b/1.txt", dir / "b/2.txt"}));
+}
+
+TEST(FindFiles, AFolderWithoutADescriptorIsTheLimits) {
+  const TempDir dir;
+  dir.write("a.txt", "a");
+  const testing::FewDescriptors none(0);
+  EXPECT_ERROR_SAYS(find_files(dir.path()), ExitCode::data,
+                    "cannot be listed: too many open files\n  raise the limit on open files");
 }
 
 TEST(FindFiles, JsonIsKnownByItsName) {
