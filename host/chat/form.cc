@@ -42,7 +42,9 @@ jinja::Template parse_file(const std::string& path) {
 void set_special_token(std::string_view name, const JsonValue& token, jinja::Variables& out) {
   std::erase_if(out, [name](const auto& known) { return known.first == name; });
   const JsonValue text = token.is_object() ? token.find("content") : token;
-  if (text && text.is_string()) out.emplace_back(name, jinja::trusted(text.as_string()));
+  if (text && text.is_string())
+    out.emplace_back(name,
+                     jinja::made_from(text, [&] { return jinja::trusted(text.as_string()); }));
 }
 
 // bos_token, eos_token ..., and the named tokens of one model, such as image_token.
@@ -67,8 +69,12 @@ jinja::Variables special_tokens(const io::GgufFile& file) {
   jinja::Variables out;
   for (const auto& [role, name] : kRoles) {
     const auto id = file.integer(fmt::format("tokenizer.ggml.{}_token_id", role));
-    if (id && *id >= 0 && *id < std::ssize(tokens))
+    if (!id || *id < 0 || *id >= std::ssize(tokens)) continue;
+    try {
       out.emplace_back(name, jinja::trusted(tokens[static_cast<std::size_t>(*id)]));
+    } catch (const jinja::TemplateFailure& failure) {
+      file.fail("tokenizer.ggml.tokens", fmt::format("token {}: {}", *id, failure.message));
+    }
   }
   return out;
 }
@@ -87,7 +93,8 @@ bool is_plain_name(std::string_view text) {
 constexpr std::string_view kOpenEnd = "CONTINUE_FINAL_MESSAGE_TAG ";
 
 TemplateValue with_open_end(const JsonValue& text) {
-  return jinja::given(std::string(text.as_string()) + std::string(kOpenEnd));
+  return jinja::made_from(
+      text, [&] { return jinja::given(std::string(text.as_string()) + std::string(kOpenEnd)); });
 }
 
 // A content with its end marked: a text, or a list of parts, in which the last one with a text
@@ -145,7 +152,7 @@ constexpr std::string_view kReasoningKeys[] = {"reasoning_content", "thinking", 
 
 // As in transformers 5: keys that are null are left out, and reasoning is available as "thinking"
 // and as "reasoning_content", whatever its key. `is_open`: its text is to be continued.
-TemplateValue message_value(const JsonValue& message, bool is_open) {
+TemplateValue message_members(const JsonValue& message, bool is_open) {
   const auto value_of = [&](std::string_view key) {
     const JsonValue value = message.find(key);
     return value && value.is_null() ? JsonValue() : value;
@@ -167,6 +174,10 @@ TemplateValue message_value(const JsonValue& message, bool is_open) {
     entries.emplace_back(jinja::given("reasoning_content"), jinja::from_json(reasoning));
   if (is_open && !value_of("content")) message.fail("must have a text to continue");
   return jinja::make_dict(std::move(entries));
+}
+
+TemplateValue message_value(const JsonValue& message, bool is_open) {
+  return jinja::made_from(message, [&] { return message_members(message, is_open); });
 }
 
 }  // namespace

@@ -118,17 +118,13 @@ namespace {
 Integer integer_of(const JsonValue& json, std::string_view digits) {
   const bool is_negative = digits.starts_with('-');
   Integer value = 0;
-  for (const char c : digits.substr(is_negative ? 1 : 0)) {
-    const int digit = is_negative ? '0' - c : c - '0';
-    if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, digit, &value))
+  for (const char c : digits.substr(is_negative ? 1 : 0))
+    if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, c - '0', &value))
       json.fail(fmt::format("must be an integer of at most 127 bits, got {}", digits));
-  }
-  return value;
+  return is_negative ? -value : value;
 }
 
-}  // namespace
-
-TemplateValue from_json(const JsonValue& json) {
+TemplateValue value_of(const JsonValue& json) {
   switch (json.kind()) {
     case JsonKind::null:
       return TemplateValue::none();
@@ -157,6 +153,12 @@ TemplateValue from_json(const JsonValue& json) {
     }
   }
   return {};
+}
+
+}  // namespace
+
+TemplateValue from_json(const JsonValue& json) {
+  return made_from(json, [&] { return value_of(json); });
 }
 
 std::tm local_time() {

@@ -23,12 +23,24 @@ namespace lamina::jinja {
 
 using Variables = std::vector<std::pair<std::string, TemplateValue>>;
 
-// A string from the model's own files, and a string from outside.
+// A string from the model's own files, and a string from outside. They throw Failure for more than
+// kMaxText characters.
 inline TemplateValue trusted(std::string_view utf8) { return TemplateValue::string(to_text(utf8)); }
 inline TemplateValue given(std::string_view utf8) {
   return TemplateValue::string(to_text(utf8, true));
 }
-// All strings in it count as given. UserError, at its place: an integer of more than 127 bits.
+// Returns make(), a value made of `json`. Outside of a render nothing else catches the failure of a
+// value: it becomes a UserError at the place of `json`.
+template <typename Make>
+TemplateValue made_from(const JsonValue& json, const Make& make) {
+  try {
+    return make();
+  } catch (const TemplateFailure& failure) {
+    json.fail("cannot be a value of a template: " + failure.message);
+  }
+}
+// All strings in it count as given. UserError, at its place: an integer of more than 127 bits, or
+// a string of more than kMaxText characters.
 TemplateValue from_json(const JsonValue& json);
 
 struct RenderedSpan {

@@ -255,6 +255,25 @@ TEST(ChatForm, ATemplateMayBeMissingButNotWrong) {
   EXPECT_TRUE(Form::find(model.path()));
 }
 
+// Values are made before the render, outside of its handling of errors.
+TEST(ChatForm, TextsThatNoTemplateCanHaveAreErrorsOfTheirFile) {
+  TempDir model;
+  model.write("chat_template.jinja", "{% for m in messages %}{{ m.content }}{% endfor %}");
+  const std::string longest(jinja::kMaxText, 'x');
+  const Form form = Form::load(model.path());
+  const auto message = [](const std::string& text) {
+    return Conversation::parse(R"([{"role": "user", "content": ")" + text + R"("}])", "ask.json");
+  };
+  EXPECT_ERROR_SAYS(form.render(message("y" + longest)), ExitCode::data,
+                    "ask.json:1: '[0].content' cannot be a value of a template: a string has more "
+                    "than 16777216 characters");
+  EXPECT_ERROR_SAYS(form.render(message(longest), {.continues_last = true}), ExitCode::data,
+                    "ask.json:1: '[0].content' cannot be a value of a template: a string has more");
+  model.write("tokenizer_config.json", R"({"bos_token": "y)" + longest + R"("})");
+  EXPECT_ERROR_SAYS(Form::load(model.path()), ExitCode::checkpoint,
+                    "'bos_token' cannot be a value of a template: a string has more than");
+}
+
 TEST(ChatForm, AMessageWithoutATextCannotBeContinued) {
   TempDir model;
   model.write("chat_template.jinja", "{{ messages[0].content }}");

@@ -165,6 +165,12 @@ TEST(Jinja, IntegersOfJsonHave127Bits) {
                     ExitCode::usage,
                     "context.json:1: 'v[0]' must be an integer of at most 127 bits, got "
                     "170141183460469231731687303715884105728");
+  EXPECT_EQ(render("{{ v }}", R"({"v": -170141183460469231731687303715884105727})"),
+            "-170141183460469231731687303715884105727");
+  EXPECT_ERROR_SAYS(render("{{ v }}", R"({"v": -170141183460469231731687303715884105728})"),
+                    ExitCode::usage,
+                    "context.json:1: 'v' must be an integer of at most 127 bits, got "
+                    "-170141183460469231731687303715884105728");
 }
 
 TEST(Jinja, NumbersMayHaveDigitsOfAllScripts) {

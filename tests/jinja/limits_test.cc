@@ -66,6 +66,18 @@ TEST(JinjaLimits, ProductsOfSizesAreChecked) {
   EXPECT_EQ(render("{{ '\t|'.expandtabs(2000) | length }}"), "2001");
 }
 
+// Values are made before the render, outside of its handling of errors.
+TEST(JinjaLimits, LongStringsOfJsonAreErrorsAtTheirPlace) {
+  const std::string longest(kMaxText, 'x');
+  EXPECT_EQ(render("{{ v[0] | length }}", R"({"v": [")" + longest + R"("]})"), "16777216");
+  EXPECT_ERROR_SAYS(render("{{ v[0] | length }}", R"({"v": ["y)" + longest + R"("]})"),
+                    ExitCode::usage,
+                    "context.json:1: 'v[0]' cannot be a value of a template: a string has more "
+                    "than 16777216 characters");
+  EXPECT_ERROR_SAYS(render("{{ v | length }}", R"({"v": {"y)" + longest + R"(": 1}})"),
+                    ExitCode::usage, "context.json:1: 'v' cannot be a value of a template");
+}
+
 TEST(JinjaLimits, RecursionEnds) {
   expect_limit("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
                "evaluations are inside each other");
