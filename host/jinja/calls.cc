@@ -41,18 +41,20 @@ TemplateValue Interpreter::call_macro(const Callable& callable, const CallArgume
   Vector<Dict::Entry> others;
   TemplateValue caller =
       TemplateValue::undefined("no caller is defined: the macro is not called by a call block");
-  for (const auto& [name, value] : arguments.named) {
-    const auto parameter =
-        std::find_if(macro.parameters.begin(), macro.parameters.end(),
-                     [&called = name](const auto& p) { return p.second == called; });
-    if (parameter != macro.parameters.end()) {
-      const auto at = static_cast<std::size_t>(parameter - macro.parameters.begin());
-      if (values[at]) fail("macro '{}' got two values for its argument '{}'", macro.name, name);
+  for (const auto& [key, value] : arguments.named) {
+    const std::string name = to_utf8(key.text());
+    Budget::step(count / 8);
+    const auto parameter = std::find_if(macro.parameters.begin(), macro.parameters.end(),
+                                        [&name](const auto& p) { return p.second == name; });
+    const auto at = static_cast<std::size_t>(parameter - macro.parameters.begin());
+    if (parameter != macro.parameters.end() && !values[at]) {
       values[at] = &value;
     } else if (name == "caller" && macro.uses_caller) {
       caller = value;
     } else if (macro.uses_kwargs) {
-      others.emplace_back(TemplateValue::string(name), value);
+      others.emplace_back(key, value);
+    } else if (parameter != macro.parameters.end()) {
+      fail("macro '{}' got two values for its argument '{}'", macro.name, name);
     } else {
       fail("macro '{}' takes no keyword argument '{}'", macro.name, name);
     }

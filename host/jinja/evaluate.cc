@@ -90,13 +90,14 @@ CallArguments Interpreter::evaluate_arguments(const Expression& e) {
   if (e.more_positional)
     for (TemplateValue& value : elements(evaluate(*e.more_positional)))
       out.positional.push_back(std::move(value));
-  for (const auto& [name, value] : e.named) out.named.emplace_back(name, evaluate(*value));
+  for (const auto& [name, value] : e.named)
+    out.named.emplace_back(TemplateValue::string(name), evaluate(*value));
   if (e.more_named) {
     const TemplateValue more = evaluate(*e.more_named);
     if (!more.is(Kind::dict)) fail("argument after ** must be a mapping, not {}", type_name(more));
     for (const auto& [name, value] : more.as<Dict>().entries()) {
       if (!name.is(Kind::string)) fail("keywords must be strings");
-      out.named.emplace_back(to_utf8(name.text()), value);
+      out.named.emplace_back(name, value);
     }
   }
   return out;

@@ -42,8 +42,9 @@ TemplateValue Interpreter::blocks() {
   const auto all = std::make_shared<Namespace>();
   keep(all);
   for (const Macro* block : tree_.blocks)
-    all->set(block->name, TemplateValue::object(Kind::callable, std::make_shared<Callable>(
-                                                                    block->name, block, top_)));
+    all->set(TemplateValue::string(block->name),
+             TemplateValue::object(Kind::callable,
+                                   std::make_shared<Callable>(block->name, block, top_)));
   return TemplateValue::object(Kind::space, all);
 }
 
@@ -190,7 +191,7 @@ void Interpreter::execute_call(const Statement& statement) {
   const TemplateValue function = evaluate(*e.children[0]);
   CallArguments arguments = evaluate_arguments(e);
   arguments.named.emplace_back(
-      "caller",
+      TemplateValue::string("caller"),
       TemplateValue::object(Kind::callable,
                             std::make_shared<Callable>("caller", statement.macro.get(), scope_)));
   at_ = e.at;
@@ -208,7 +209,7 @@ void Interpreter::assign(const Expression& target, const TemplateValue& value) {
       fail("'{}' is not a namespace, so its attribute '{}' cannot be set",
            tree_.symbols[static_cast<std::size_t>(target.symbol)], target.name);
     check_attribute_name(target.name);
-    space->as<Namespace>().set(target.name, value);
+    space->as<Namespace>().set(TemplateValue::string(target.name), value);
   } else {
     const Vector<TemplateValue> items = elements(value);
     if (items.size() > target.children.size())

@@ -12,7 +12,8 @@ Parameters::Parameters(const CallArguments& arguments, std::string_view function
          arguments.positional.size());
   for (std::size_t i = 0; i < arguments.positional.size(); ++i)
     values_[i] = &arguments.positional[i];
-  for (const auto& [name, value] : arguments.named) {
+  for (const auto& [key, value] : arguments.named) {
+    const std::string name = to_utf8(key.text());
     const auto at = std::find(names_.begin(), names_.end(), name);
     if (at == names_.end()) fail("{} has no argument '{}'", function, name);
     const TemplateValue*& slot = values_[static_cast<std::size_t>(at - names_.begin())];

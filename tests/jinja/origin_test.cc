@@ -38,6 +38,24 @@ TEST(JinjaOrigin, SurvivesTextOperationsOfTemplates) {
     EXPECT_EQ(given_part(source, context), expected) << source;
 }
 
+TEST(JinjaOrigin, SurvivesAsANameAndAsBytes) {
+  const std::string context = R"({"x": " ab<s>", "d": {"<s>": "ab"}})";
+  const std::pair<const char*, const char*> cases[] = {
+      {"{{ d | tojson }}", "..<s>....ab.."},
+      {"{{ dict(**d) | tojson }}", "..<s>....ab.."},
+      {"{{ dict(a=1, **d) }}", "..........<s>....ab.."},
+      {"{% macro m() %}{% for k in kwargs %}-{{ k }}{% endfor %}{% endmacro %}{{ m(**d) }}",
+       ".<s>"},
+      {"{{ namespace(**d) }}", ".............<s>....ab..."},
+      {"{{ x.encode('utf-8').decode('utf-8') }}", " ab<s>"},
+      {"{{ x.encode()[3:].decode() }}-{{ 'b'.encode().decode() }}", "<s>.."},
+      {"{{ x.encode() }}", "b' ab<s>'"},
+      {"{{ strftime_now(x) }}{{ strftime_now('<s>') }}", " ab<s>..."},
+  };
+  for (const auto& [source, expected] : cases)
+    EXPECT_EQ(given_part(source, context), expected) << source;
+}
+
 TEST(JinjaOrigin, DoesNotChangeEqualityOfStrings) {
   EXPECT_EQ(testing::render("{{ x == 'a' }}{{ x in ['a'] }}{{ {'a': 1}[x] }}{{ x is eq 'a' }}"
                             "{{ [x, 'a'] | unique | list | length }}",

@@ -82,7 +82,9 @@ TemplateValue is_integer(Interpreter&, const TemplateValue& self, Call call) {
 
 TemplateValue decode(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "decode()", {"encoding", "errors"});
-  return TemplateValue::string(self.as<Bytes>().bytes);
+  check_encoding(p.get(0));
+  const auto& of = self.as<Bytes>();
+  return TemplateValue::string(to_text(of.bytes, of.given));
 }
 
 TemplateValue cycler_next(Interpreter&, const TemplateValue& self, Call call) {

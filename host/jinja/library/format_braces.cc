@@ -77,7 +77,7 @@ class Formatter {
     has_numbers_ |= !name.empty() && is_number(to_utf8(name));
     std::size_t end = 0;
     while (end < name.size() && code_of(name[end]) != '.' && code_of(name[end]) != '[') ++end;
-    TemplateValue value = first(to_utf8(name.substr(0, end)));
+    TemplateValue value = first(name.substr(0, end));
     name.remove_prefix(end);
     while (!name.empty()) {
       const bool dot = code_of(name[0]) == '.';
@@ -96,10 +96,11 @@ class Formatter {
     return value;
   }
 
-  TemplateValue first(const std::string& name) {
+  TemplateValue first(TextView of) {
+    const std::string name = to_utf8(of);
     if (!is_number(name)) {
       for (const auto& [known, value] : arguments_.named)
-        if (known == name) return value;
+        if (equal(known.text(), of)) return value;
       fail("the format names '{}', which is not given", name);
     }
     if (name.size() > 9) fail("the format names argument {}, which is not given", name);

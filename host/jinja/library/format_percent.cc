@@ -103,7 +103,7 @@ class Formatter {
     while (peek() == 'l' || peek() == 'h' || peek() == 'L') ++at_;
     const Char type = peek();
     ++at_;
-    if (type == '%') return U"%";
+    if (type == '%') return format_.substr(at_ - 1, 1);
     if (!value) value = &take();
     if (type == 's' || type == 'r' || type == 'a') {
       Text text = type == 's' ? str(*value) : type == 'r' ? repr(*value) : ascii(*value);

@@ -40,7 +40,7 @@ Spec read_spec(TextView text) {
   bool has_fill = false;
   const auto is_align = [](char c) { return c == '<' || c == '>' || c == '^' || c == '='; };
   if (text.size() > 1 && is_align(peek(1))) {
-    spec.fill = code_of(text[0]);
+    spec.fill = text[0];
     spec.align = peek(1);
     has_fill = true;
     at = 2;

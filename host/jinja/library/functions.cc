@@ -39,8 +39,7 @@ TemplateValue dict(Interpreter&, Call call) {
       }
     }
   }
-  for (const auto& [name, value] : call.named)
-    entries.emplace_back(TemplateValue::string(name), value);
+  entries.insert(entries.end(), call.named.begin(), call.named.end());
   return make_dict(std::move(entries));
 }
 
@@ -49,8 +48,8 @@ TemplateValue make_namespace(Interpreter& interpreter, Call call) {
   interpreter.keep(space);
   const TemplateValue first = dict(interpreter, call);
   for (const auto& [key, value] : first.as<Dict>().entries()) {
-    std::string name = to_utf8(str(key));
-    check_attribute_name(name);
+    TemplateValue name = TemplateValue::string(str(key));
+    check_attribute_name(to_utf8(name.text()));
     space->set(std::move(name), value);
   }
   return TemplateValue::object(Kind::space, space);
@@ -63,8 +62,9 @@ TemplateValue raise_exception(Interpreter&, Call call) {
 
 TemplateValue strftime_now(Interpreter& interpreter, Call call) {
   const Parameters p(call, "strftime_now()", {"format"});
-  const std::string format = to_utf8(need_text(p.need(0), "the format of strftime_now()"));
-  return TemplateValue::string(format_time(interpreter.now(), format));
+  const Text& format = need_text(p.need(0), "the format of strftime_now()");
+  return TemplateValue::string(
+      to_text(format_time(interpreter.now(), to_utf8(format)), has_given(format)));
 }
 
 TemplateValue cycler(Interpreter&, Call call) {

@@ -18,6 +18,10 @@ std::span<const Method> string_methods();     // string_methods.cc
 std::span<const Method> string_properties();  // string_properties.cc: isalpha(), isdigit() ...
 std::span<const Method> container_methods(Kind kind);  // container_methods.cc
 
+// Throws Failure for an argument of encode() and decode() that does not name UTF-8
+// (string_methods.cc).
+void check_encoding(const TemplateValue* name);
+
 // dict.fromkeys(['a', 'b'], 0) (functions.cc).
 TemplateValue dict_from_keys(Interpreter& interpreter, const CallArguments& call);
 

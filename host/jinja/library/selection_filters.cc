@@ -33,7 +33,7 @@ TemplateValue map_attribute(Interpreter& interpreter, const TemplateValue& value
 TemplateValue map(Interpreter& interpreter, const TemplateValue& value, Call call) {
   if (call.positional.empty()) {
     for (const auto& [name, argument] : call.named)
-      if (name == "attribute") return map_attribute(interpreter, value, call);
+      if (equal(name.text(), "attribute")) return map_attribute(interpreter, value, call);
     fail("map needs the name of a filter, or attribute=");
   }
   const std::string name = to_utf8(need_text(call.positional[0], "the name of a filter"));

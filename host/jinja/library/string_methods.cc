@@ -217,10 +217,9 @@ TemplateValue expandtabs(Interpreter&, const TemplateValue& self, Call call) {
 
 TemplateValue encode(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "encode()", {"encoding", "errors"});
-  if (p.get(0) && lower(need_text(*p.get(0), "the encoding")) != U"utf-8" &&
-      lower(p.get(0)->text()) != U"utf8")
-    fail("encode() knows utf-8 only");
-  return TemplateValue::bytes(to_utf8(self.text()));
+  check_encoding(p.get(0));
+  Budget::step(self.text().size() / 32);
+  return TemplateValue::bytes(to_utf8(self.text()), has_given(self.text()));
 }
 
 TemplateValue format(Interpreter& interpreter, const TemplateValue& self, Call call) {
@@ -232,7 +231,7 @@ TemplateValue format_map(Interpreter& interpreter, const TemplateValue& self, Ca
   CallArguments names;
   if (!p.need(0).is(Kind::dict)) fail("format_map() needs a mapping");
   for (const auto& [name, value] : p.need(0).as<Dict>().entries())
-    names.named.emplace_back(to_utf8(str(name)), value);
+    names.named.emplace_back(TemplateValue::string(str(name)), value);
   return made(self, format_braces(interpreter, self.text(), names));
 }
 
@@ -331,5 +330,12 @@ constexpr Method kStringMethods[] = {
 }  // namespace
 
 std::span<const Method> string_methods() { return kStringMethods; }
+
+void check_encoding(const TemplateValue* name) {
+  if (!name) return;
+  const Text known = lower(need_text(*name, "the encoding"));
+  if (!equal(known, "utf-8") && !equal(known, "utf8"))
+    fail("encode() and decode() know utf-8 only");
+}
 
 }  // namespace lamina::jinja

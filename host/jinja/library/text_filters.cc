@@ -183,10 +183,7 @@ TemplateValue format(Interpreter&, const TemplateValue& value, Call call) {
     fail("format takes positional or named arguments, not both");
   if (call.named.empty())
     return made(value, format_percent(str(value), TemplateValue::tuple(call.positional)));
-  Vector<Dict::Entry> entries;
-  for (const auto& [name, given] : call.named)
-    entries.emplace_back(TemplateValue::string(name), given);
-  return made(value, format_percent(str(value), make_dict(std::move(entries))));
+  return made(value, format_percent(str(value), make_dict(call.named)));
 }
 
 constexpr Filter kTextFilters[] = {

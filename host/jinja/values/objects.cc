@@ -22,17 +22,17 @@ const TemplateValue* Scope::find(int name) const {
 
 const TemplateValue* Namespace::find(std::string_view name) const {
   for (const auto& [known, value] : attributes)
-    if (known == name) return &value;
+    if (equal(known.text(), name)) return &value;
   return nullptr;
 }
 
-void Namespace::set(std::string name, TemplateValue value) {
+void Namespace::set(TemplateValue name, TemplateValue value) {
+  Budget::step(attributes.size() / 16);
   for (auto& [known, old] : attributes)
-    if (known == name) {
+    if (equal(known.text(), name.text())) {
       old = std::move(value);
       return;
     }
-  hold(name.size());
   attributes.emplace_back(std::move(name), std::move(value));
 }
 

@@ -17,7 +17,7 @@ struct Macro;  // of the syntax tree
 // The arguments of a call.
 struct CallArguments {
   Vector<TemplateValue> positional = {};
-  Vector<std::pair<std::string, TemplateValue>> named = {};
+  Vector<Dict::Entry> named = {};  // by strings, which may come from outside: f(**message)
 };
 
 // The variables of a block, and of the enclosing blocks.
@@ -32,9 +32,9 @@ struct Scope : Object {
 
 struct Namespace : Object {
   Namespace() : Object(0, 1) {}
-  Vector<std::pair<std::string, TemplateValue>> attributes;
+  Vector<Dict::Entry> attributes;  // by strings
   const TemplateValue* find(std::string_view name) const;
-  void set(std::string name, TemplateValue value);
+  void set(TemplateValue name, TemplateValue value);
 };
 
 // A function of the host, a method of a value, or a macro of the template.

@@ -89,7 +89,7 @@ Text print_namespace(const Namespace& space, unsigned depth) {
   for (const auto& [name, value] : space.attributes) {
     if (!first) out += U", ";
     first = false;
-    out += quote(to_text(name)) + U": " + print(value, depth + 1);
+    out += quote(name.text()) + U": " + print(value, depth + 1);
   }
   return out += U"}>";
 }
@@ -117,7 +117,7 @@ Text print(const TemplateValue& value, unsigned depth) {
     case Kind::string:
       return value.is_safe() ? U"Markup(" + quote(value.text()) + U")" : quote(value.text());
     case Kind::bytes:
-      return to_text(quote_bytes(value.as<Bytes>().bytes));
+      return to_text(quote_bytes(value.as<Bytes>().bytes), value.as<Bytes>().given);
     case Kind::list:
       return print_items(value.as<ListObject>().items, U"[", U"]", depth);
     case Kind::tuple: {

@@ -66,7 +66,7 @@ TemplateValue slice(const TemplateValue& value, const TemplateValue& begin,
   if (value.is(Kind::bytes)) {
     std::string out;
     for (const std::size_t at : picked) out += value.as<Bytes>().bytes[at];
-    return TemplateValue::bytes(std::move(out));
+    return TemplateValue::bytes(std::move(out), value.as<Bytes>().given);
   }
   if (value.is(Kind::range)) {
     const auto& range = value.as<Range>();

@@ -71,9 +71,19 @@ void append_utf8(std::string& out, TextView text) {
   }
 }
 
+bool has_given(TextView text) {
+  return std::any_of(text.begin(), text.end(), [](Char c) { return (c & kGiven) != 0; });
+}
+
 bool equal(TextView a, TextView b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](Char x, Char y) { return code_of(x) == code_of(y); });
+}
+
+bool equal(TextView text, std::string_view utf8) {
+  if (ascii_prefix(utf8) < utf8.size()) return equal(text, TextView(to_text(utf8)));
+  return std::equal(text.begin(), text.end(), utf8.begin(), utf8.end(),
+                    [](Char x, char y) { return code_of(x) == static_cast<unsigned char>(y); });
 }
 
 int compare(TextView a, TextView b) {

@@ -30,8 +30,12 @@ Text to_text(std::string_view utf8, bool given = false);
 std::string to_utf8(TextView text);
 void append_utf8(std::string& out, TextView text);
 
+// True if some character came from outside.
+bool has_given(TextView text);
+
 // Compares by code points, as Python does.
 bool equal(TextView a, TextView b);
+bool equal(TextView text, std::string_view utf8);
 int compare(TextView a, TextView b);
 // Position of `part` in `text` from `from` on, or npos.
 std::size_t find(TextView text, TextView part, std::size_t from = 0);

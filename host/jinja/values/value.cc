@@ -19,11 +19,6 @@ Object::Object(std::size_t num_bytes, unsigned depth_of)
   if (budget_) budget_->take(num_bytes_);
 }
 
-void Object::hold(std::size_t num_bytes) {
-  if (budget_) budget_->take(num_bytes);
-  num_bytes_ += num_bytes;
-}
-
 Object::~Object() {
   if (budget_) budget_->give_back(num_bytes_);
 }
@@ -57,8 +52,8 @@ TemplateValue TemplateValue::string(Text text, bool safe) {
   return object(Kind::string, std::make_shared<String>(std::move(text), safe));
 }
 
-TemplateValue TemplateValue::bytes(std::string bytes) {
-  return object(Kind::bytes, std::make_shared<Bytes>(std::move(bytes)));
+TemplateValue TemplateValue::bytes(std::string bytes, bool given) {
+  return object(Kind::bytes, std::make_shared<Bytes>(std::move(bytes), given));
 }
 
 TemplateValue TemplateValue::list(Vector<TemplateValue> items) {
@@ -147,15 +142,9 @@ const TemplateValue* Dict::find(const TemplateValue& key) const {
 }
 
 const TemplateValue* Dict::find(std::string_view utf8_key) const {
-  const bool ascii = std::all_of(utf8_key.begin(), utf8_key.end(),
-                                 [](char c) { return static_cast<unsigned char>(c) < 0x80; });
-  if (!sorted_.empty() || !ascii) return find(TemplateValue::string(utf8_key));
-  const auto fits = [&](const Text& text) {
-    return std::equal(text.begin(), text.end(), utf8_key.begin(), utf8_key.end(),
-                      [](Char x, char y) { return code_of(x) == static_cast<unsigned char>(y); });
-  };
+  if (!sorted_.empty()) return find(TemplateValue::string(utf8_key));
   for (const auto& [name, value] : entries_)
-    if (name.is(Kind::string) && fits(name.text())) return &value;
+    if (name.is(Kind::string) && equal(name.text(), utf8_key)) return &value;
   return nullptr;
 }
 

@@ -41,9 +41,6 @@ struct Object {
 
   const unsigned depth;
 
- protected:
-  void hold(std::size_t num_bytes);  // counts memory outside of Counted containers
-
  private:
   Budget* budget_;
   std::size_t num_bytes_;
@@ -82,7 +79,7 @@ class TemplateValue {
   static TemplateValue string(Text text,
                               bool safe = false);  // safe: markup, which is not escaped again
   static TemplateValue string(std::string_view utf8) { return string(to_text(utf8)); }
-  static TemplateValue bytes(std::string bytes);
+  static TemplateValue bytes(std::string bytes, bool given);
   static TemplateValue list(Vector<TemplateValue> items);
   static TemplateValue tuple(Vector<TemplateValue> items);
   static TemplateValue generator(Vector<TemplateValue> items);
@@ -131,8 +128,9 @@ struct String : Object {
   bool safe;
 };
 struct Bytes : Object {
-  explicit Bytes(std::string b) : Object(b.size(), 0), bytes(std::move(b)) {}
+  Bytes(std::string b, bool is_given) : Object(b.size(), 0), bytes(std::move(b)), given(is_given) {}
   std::string bytes;
+  bool given;  // some of them came from outside
 };
 struct Why : Object {
   explicit Why(std::string t) : Object(t.size(), 0), text(std::move(t)) {}
