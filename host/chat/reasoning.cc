@@ -143,7 +143,7 @@ ReasoningMarks ReasoningMarks::published(const text::Tokenizer& tokenizer,
     marks.push_back({std::string(pair.end), {}, Role::end_reasoning});
   }
   if (is_used(kChannel)) {
-    marks.push_back({std::string(kReasoningChannel), {}, Role::begin_reasoning});
+    marks.push_back({std::string(kReasoningChannel), {}, Role::reasoning_message});
     marks.push_back({"<|start|>assistant", {}, Role::begin_header});
     marks.push_back({std::string(kChannel), {}, Role::begin_header});
     marks.push_back({std::string(kConstrain), {}, Role::constrain});
@@ -166,7 +166,8 @@ bool ReasoningMarks::opened_by(const jinja::Rendered& prompt) const {
   const std::string_view text = without_space_after(prompt.text);
   if (!prompt.given.empty() && prompt.given.back().end >= text.size()) return false;
   return std::any_of(marks_.begin(), marks_.end(), [&](const Mark& mark) {
-    return mark.role == Role::begin_reasoning && text.ends_with(mark.text);
+    return (mark.role == Role::begin_reasoning || mark.role == Role::reasoning_message) &&
+           text.ends_with(mark.text);
   });
 }
 
@@ -239,6 +240,11 @@ void ReasoningSplitter::obey(const ReasoningMarks::Mark& mark) {
         put(mark.text);
       return;
     case Role::end_header:
+      obey_header();
+      return;
+    case Role::reasoning_message:  // counts every time, as every header of a message does
+      header_ += fmt::format(" {}", kReasoningName);
+      in_header_ = true;
       obey_header();
       return;
     case Role::begin_reasoning:

@@ -49,6 +49,7 @@ class ReasoningMarks {
     begin_header,   // of a message: its text, with the channel, precedes the content
     constrain,      // before the type of the content, in a header
     end_header,
+    reasoning_message,  // the header of a message of reasoning, and its end
   };
   struct Mark {
     std::string text;  // as published

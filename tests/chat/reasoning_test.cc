@@ -113,6 +113,12 @@ TEST(Reasoning, HeadersOfMessagesAreNotTheirContent) {
   // A tool call in the channel of reasoning is reasoning.
   expect_parts(model.parts("<|channel|>analysis to=python code<|message|>print(1)<|call|>"),
                "analysis to=python codeprint(1)", "");
+  expect_parts(model.parts("<|start|>assistant to=python<|channel|>analysis code<|message|>"
+                           "print(1)<|call|>"),
+               "analysis to=python codeprint(1)", "");
+  expect_parts(model.parts("<|channel|>analysis<|message|>a<|end|><|start|>assistant to=python"
+                           "<|channel|>analysis<|message|>print(1)<|call|>"),
+               "a\nanalysis to=pythonprint(1)", "");
   const char* calls[] = {
       "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>",
       "<|channel|>analysis<|message|>a<|end|><|start|>assistant to=functions.f<|channel|>"
@@ -125,6 +131,21 @@ TEST(Reasoning, HeadersOfMessagesAreNotTheirContent) {
   expect_parts(model.parts("<|channel|>Hello there"), "", "Hello there");
   const std::string text(300, 'x');
   expect_parts(model.parts("<|channel|>" + text + "<|message|>y"), "", (text + "y").c_str());
+}
+
+// Texts for training: every message has its channel there too.
+TEST(Reasoning, MessagesOfReasoningThatAreSpeltOutCountEveryTime) {
+  const Speaker model({"<|channel|>", "<|message|>", "<|end|>", "<|start|>"});
+  const ReasoningMarks spelt_out = model.marks().spelt_out();
+  expect_parts(split_thought("<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>"
+                             "analysis<|message|>b<|end|><|start|>assistant<|channel|>final"
+                             "<|message|>4",
+                             spelt_out),
+               "a\nb", "4");
+  expect_parts(split_thought("<|channel|>commentary<|message|>I look.<|end|><|channel|>analysis"
+                             "<|message|>b<|end|><|channel|>final<|message|>4",
+                             spelt_out),
+               "b", "I look.4");
 }
 
 TEST(Reasoning, AThoughtChannelEndsWithItsControlToken) {
