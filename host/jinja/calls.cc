@@ -69,17 +69,17 @@ TemplateValue Interpreter::call_macro(const Callable& callable, const CallArgume
   }
   if (macro.uses_kwargs) scope_->set(kKwargs, make_dict(std::move(others)));
   if (macro.uses_caller) scope_->set(kCaller, caller);
-  const std::size_t first_default = count - macro.defaults.size();
   for (std::size_t i = 0; i < count; ++i) {
     const auto& [symbol, name] = macro.parameters[i];
-    if (values[i])
-      scope_->set(symbol, *values[i]);
-    else if (i >= first_default)
-      scope_->set(symbol, evaluate(*macro.defaults[i - first_default]));
-    else
-      scope_->set(symbol,
-                  TemplateValue::undefined(fmt::format("parameter '{}' was not provided", name)));
+    scope_->set(symbol, values[i] ? *values[i]
+                                  : TemplateValue::undefined(
+                                        fmt::format("parameter '{}' was not provided", name)));
   }
+  // A default sees all parameters: the later ones and itself are undefined, not outer variables.
+  const std::size_t first_default = count - macro.defaults.size();
+  for (std::size_t i = first_default; i < count; ++i)
+    if (!values[i])
+      scope_->set(macro.parameters[i].first, evaluate(*macro.defaults[i - first_default]));
   Flow flow = Flow::normal;
   return TemplateValue::string(capture(macro.body, flow), escapes_);
 }

@@ -146,6 +146,22 @@ TEST(Jinja, MacrosSeeTheDefinitionsAtTheCall) {
             "xd!21!");
 }
 
+TEST(Jinja, DefaultsOfMacrosSeeTheParametersNotTheVariablesAround) {
+  EXPECT_EQ(render("{% set a = 5 %}{% macro m(a=a) %}[{{ a }}]{% endmacro %}{{ m() }}{{ m(1) }}"),
+            "[][1]");
+  EXPECT_EQ(render("{% set b = 5 %}{% macro m(a=b, b=2) %}[{{ a }}{{ b }}]{% endmacro %}"
+                   "{{ m() }}{{ m(b=3) }}"),
+            "[2][33]");
+  EXPECT_EQ(render("{% set b = 5 %}{% macro m(b, a=b) %}[{{ a }}]{% endmacro %}{{ m(1) }}"), "[1]");
+}
+
+TEST(Jinja, ParametersGivenTwiceAreInKwargs) {
+  EXPECT_EQ(render("{% macro m(a) %}{{ a }}{{ kwargs }}{% endmacro %}{{ m(1, a=2) }}"),
+            "1{'a': 2}");
+  EXPECT_ERROR_SAYS(render("{% macro m(a) %}{{ a }}{% endmacro %}{{ m(1, a=2) }}"), ExitCode::usage,
+                    "macro 'm' got two values for its argument 'a'");
+}
+
 TEST(Jinja, ToJsonWritesTheSameAsPython) {
   EXPECT_EQ(render("{{ v | tojson }}", R"({"v": {"b": 1.0, "a": ["é\n", null]}})"),
             R"({"b": 1.0, "a": ["é\n", null]})");
