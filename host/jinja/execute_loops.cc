@@ -3,26 +3,14 @@
 
 namespace lamina::jinja {
 
-bool LoopVariable::peek() {
-  if (!ahead.empty()) return true;
-  while (next_source < source.size()) {
-    TemplateValue& candidate = source[next_source++];
+bool LoopVariable::look_ahead() {
+  while (std::optional<TemplateValue> candidate = source.next()) {
     Budget::step();
-    if (!accept || accept(candidate)) {
-      ahead.push_back(candidate);
-      return true;
-    }
+    if (accept && !accept(*candidate)) continue;
+    ahead.push_back(*std::move(candidate));
+    return true;
   }
   return false;
-}
-
-void LoopVariable::look_all() {
-  std::deque<TemplateValue, CountedAllocator<TemplateValue>> all;
-  while (peek()) {
-    all.push_back(std::move(ahead.front()));
-    ahead.pop_front();
-  }
-  ahead = std::move(all);
 }
 
 bool LoopVariable::advance() {
@@ -37,7 +25,7 @@ bool LoopVariable::advance() {
 void LoopVariable::finish() {
   over = true;
   accept = nullptr;
-  source.clear();
+  source = Elements();
   ahead.clear();
   last_changed.clear();
   previous = current = TemplateValue();
@@ -53,7 +41,7 @@ void Interpreter::execute_loop(const Statement& statement) {
 
 void Interpreter::run_loop(const Statement& statement, const TemplateValue& items, unsigned depth) {
   const std::shared_ptr<Scope> around = scope_;
-  const auto loop = std::make_shared<LoopVariable>(elements(items), depth);
+  const auto loop = std::make_shared<LoopVariable>(items, depth);
   loops_.push_back(loop.get());
   struct Finish {
     Interpreter& interpreter;

@@ -22,11 +22,10 @@ namespace lamina::jinja {
 // The variable "loop". The filter tests elements one by one, as late as possible, because the body
 // may change the variables that it reads.
 struct LoopVariable : Object {
-  LoopVariable(Vector<TemplateValue> items, unsigned level)
-      : Object(sizeof(LoopVariable), deepest(items) + 1), source(std::move(items)), depth0(level) {}
-  Vector<TemplateValue> source;
+  LoopVariable(const TemplateValue& items, unsigned level)
+      : Object(sizeof(LoopVariable), items.depth() + 1), source(items), depth0(level) {}
+  Elements source;
   unsigned depth0;
-  std::size_t next_source = 0;
   std::function<bool(const TemplateValue&)> accept;                  // absent: every element
   std::deque<TemplateValue, CountedAllocator<TemplateValue>> ahead;  // accepted, not yet started
   std::size_t index = 0;                                             // elements started
@@ -37,8 +36,11 @@ struct LoopVariable : Object {
   std::shared_ptr<Scope> scope;  // around the loop, if it is recursive
   bool over = false;
 
-  bool peek();  // true if there is another element
-  void look_all();
+  bool look_ahead();  // for the next accepted element; false if there is none
+  bool peek() { return !ahead.empty() || look_ahead(); }  // true if there is another element
+  void look_all() {
+    while (look_ahead()) continue;
+  }
   bool advance();  // to the next element; false at the end
   void finish();   // releases all elements
 };

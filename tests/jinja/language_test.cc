@@ -93,6 +93,43 @@ TEST(Jinja, GeneratorsAreReadOnceAndHaveNoLength) {
             "['1', '2'][]1");
 }
 
+TEST(Jinja, ElementsOfGeneratorsAreComputedWhenTheyAreRead) {
+  const std::string messages =
+      R"({"messages": [{"role": "a", "content": {"text": "hi"}}, {"role": "b"}]})";
+  EXPECT_EQ(render("{{ messages | map(attribute='content.text') | first }}", messages), "hi");
+  EXPECT_EQ(render("{% for t in messages | map(attribute='content.text') %}{{ t }}{% break %}"
+                   "{% endfor %}",
+                   messages),
+            "hi");
+  EXPECT_EQ(render("{{ (messages | selectattr('content.text') | first).role }}", messages), "a");
+  EXPECT_EQ(render("{% set g = ['a', 1] | map('abs') %}ok"), "ok");
+  EXPECT_EQ(render("{{ [1, 1, []] | unique | first }}"), "1");
+  EXPECT_ERROR_SAYS(render("{{ messages | map(attribute='content.text') | list }}", messages),
+                    ExitCode::usage, "'dict object' has no attribute 'content'");
+}
+
+TEST(Jinja, GeneratorsKeepTheElementsAfterTheLastThatWasRead) {
+  EXPECT_EQ(render("{% set g = [1, 2, 3] | map('int') %}{{ g | first }}{{ g | list }}"), "1[2, 3]");
+  EXPECT_EQ(render("{% set g = [1, 2, 3] | select %}{{ 2 in g }}{{ g | list }}"), "True[3]");
+  EXPECT_EQ(render("{% set g = [1, 2, 3] | map('int') %}{% for i in g %}{% break %}{% endfor %}"
+                   "{{ g | list }}"),
+            "[2, 3]");
+  EXPECT_EQ(render("{% set g = [1, 2, 3] | map('int') %}{% for i in g %}{{ loop.last }}{% break %}"
+                   "{% endfor %}{{ g | list }}"),
+            "False[3]");
+  EXPECT_EQ(render("{% set g = {'a': 1, 'b': 2} | items %}{{ g | first }}{{ g | list }}"),
+            "('a', 1)[('b', 2)]");
+  EXPECT_EQ(render("{% set g = [1, 2] | map('int') %}{% set h = g | map('string') %}"
+                   "{{ g | first }}{{ h | list }}"),
+            "1['2']");
+}
+
+TEST(Jinja, GeneratorsThatReadThemselvesAreErrors) {
+  EXPECT_ERROR_SAYS(render("{% set n = namespace() %}{% set n.g = [n] | map(attribute='g') | "
+                           "map('list') %}{{ n.g | list }}"),
+                    ExitCode::usage, "generator already executing");
+}
+
 TEST(Jinja, DictsAreMadeFromKeys) {
   EXPECT_EQ(render("{{ dict.fromkeys(['a', 'b', 'a'], 0) }}"), "{'a': 0, 'b': 0}");
   EXPECT_EQ(render("{{ dict.fromkeys('ab') }}"), "{'a': None, 'b': None}");

@@ -32,8 +32,8 @@ TemplateValue items(Interpreter&, const TemplateValue& value, Call call) {
 
 TemplateValue first(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "first", {});
-  const Vector<TemplateValue> all = elements(value);
-  return all.empty() ? TemplateValue::undefined("No first item, sequence was empty.") : all.front();
+  return Elements(value).next().value_or(
+      TemplateValue::undefined("No first item, sequence was empty."));
 }
 
 TemplateValue last(Interpreter&, const TemplateValue& value, Call call) {

@@ -77,26 +77,38 @@ TemplateValue dictsort(Interpreter&, const TemplateValue& value, Call call) {
   return TemplateValue::list(values_of(std::move(items)));
 }
 
+class SeenKeys {
+ public:
+  // True if the key is new.
+  bool add(const TemplateValue& key) {
+    const std::uint64_t h = hash(key);
+    const auto at =
+        std::lower_bound(keys_.begin(), keys_.end(), h,
+                         [](const auto& known, std::uint64_t to) { return known.first < to; });
+    for (auto known = at; known != keys_.end() && known->first == h; ++known)
+      if (equals(known->second, key)) return false;
+    Budget::step(keys_.size() / 16);
+    keys_.insert(at, {h, key});
+    return true;
+  }
+
+ private:
+  Vector<std::pair<std::uint64_t, TemplateValue>> keys_;  // sorted by hash
+};
+
 TemplateValue unique(Interpreter& interpreter, const TemplateValue& value, Call call) {
   const Parameters p(call, "unique", {"case_sensitive", "attribute"});
-  Vector<TemplateValue> out;
-  Vector<std::pair<std::uint64_t, TemplateValue>> seen;  // sorted by hash
-  for (TemplateValue& item : elements(value)) {
-    const TemplateValue key =
-        key_of(look_up_attribute(interpreter, item, given(p.get(1))), p.flag(0, false));
-    const std::uint64_t h = hash(key);
-    auto at =
-        std::lower_bound(seen.begin(), seen.end(), h,
-                         [](const auto& known, std::uint64_t to) { return known.first < to; });
-    bool known = false;
-    for (auto same_hash = at; same_hash != seen.end() && same_hash->first == h; ++same_hash)
-      known |= equals(same_hash->second, key);
-    if (known) continue;
-    Budget::step(seen.size() / 16);
-    seen.insert(at, {h, key});
-    out.push_back(std::move(item));
-  }
-  return TemplateValue::generator(std::move(out));
+  return TemplateValue::generator(
+      [&interpreter, items = Elements(value), seen = SeenKeys(), case_sensitive = p.flag(0, false),
+       attribute = p.get(1) ? *p.get(1) : TemplateValue::none()]() mutable {
+        std::optional<TemplateValue> item;
+        while ((item = items.next()))
+          if (seen.add(
+                  key_of(look_up_attribute(interpreter, *item, given(&attribute)), case_sensitive)))
+            break;
+        return item;
+      },
+      value.depth());
 }
 
 TemplateValue groupby(Interpreter& interpreter, const TemplateValue& value, Call call) {

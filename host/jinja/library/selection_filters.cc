@@ -1,5 +1,6 @@
 // Filters that apply other filters or tests to each element: map, select, reject and their variants
-// for attributes.
+// for attributes. They look at an element when it is read, so elements that are not read cannot be
+// errors.
 #include "jinja/interpreter.h"
 #include "jinja/library/filters.h"
 
@@ -9,8 +10,8 @@ namespace {
 using Call = const CallArguments&;
 
 // Only these filters accept a value without elements, if it counts as false.
-Vector<TemplateValue> elements_if_any(const TemplateValue& value) {
-  return truth(value) ? elements(value) : Vector<TemplateValue>();
+Elements elements_if_any(const TemplateValue& value) {
+  return truth(value) ? Elements(value) : Elements();
 }
 
 CallArguments without_first(Call call, std::size_t count) {
@@ -23,11 +24,16 @@ CallArguments without_first(Call call, std::size_t count) {
 
 TemplateValue map_attribute(Interpreter& interpreter, const TemplateValue& value, Call call) {
   const Parameters p(call, "map", {"attribute", "default"});
-  const TemplateValue* absent = p.get(1) && !p.get(1)->is(Kind::none) ? p.get(1) : nullptr;
-  Vector<TemplateValue> out;
-  for (const TemplateValue& item : elements_if_any(value))
-    out.push_back(look_up_attribute(interpreter, item, &p.need(0), absent));
-  return TemplateValue::generator(std::move(out));
+  return TemplateValue::generator(
+      [&interpreter, items = elements_if_any(value), attribute = p.need(0),
+       absent = p.get(1) ? *p.get(1) : TemplateValue::none()]() mutable {
+        std::optional<TemplateValue> item = items.next();
+        if (item)
+          item = look_up_attribute(interpreter, *item, &attribute,
+                                   absent.is(Kind::none) ? nullptr : &absent);
+        return item;
+      },
+      value.depth());
 }
 
 TemplateValue map(Interpreter& interpreter, const TemplateValue& value, Call call) {
@@ -39,13 +45,15 @@ TemplateValue map(Interpreter& interpreter, const TemplateValue& value, Call cal
   const std::string name = to_utf8(need_text(call.positional[0], "the name of a filter"));
   const Filter* filter = find_filter(name);
   if (!filter) throw TemplateFailure(describe_unknown_filter(name));
-  const CallArguments arguments = without_first(call, 1);
-  Vector<TemplateValue> out;
-  for (const TemplateValue& item : elements_if_any(value)) {
-    Budget::step();
-    out.push_back(filter->apply(interpreter, item, arguments));
-  }
-  return TemplateValue::generator(std::move(out));
+  return TemplateValue::generator(
+      [&interpreter, items = elements_if_any(value), filter,
+       arguments = without_first(call, 1)]() mutable {
+        Budget::step();
+        std::optional<TemplateValue> item = items.next();
+        if (item) item = filter->apply(interpreter, *item, arguments);
+        return item;
+      },
+      value.depth());
 }
 
 // select and reject, by elements or by one of their attributes.
@@ -53,7 +61,6 @@ template <bool wanted, bool of_attribute>
 TemplateValue select(Interpreter& interpreter, const TemplateValue& value, Call call) {
   constexpr std::size_t kFirst = of_attribute ? 1 : 0;
   if (call.positional.size() < kFirst) fail("Missing parameter for attribute name");
-  const TemplateValue* attribute = of_attribute ? &call.positional[0] : nullptr;
   const Test* test = nullptr;
   CallArguments arguments;
   if (call.positional.size() > kFirst) {
@@ -62,14 +69,20 @@ TemplateValue select(Interpreter& interpreter, const TemplateValue& value, Call 
     if (!test) throw TemplateFailure(describe_unknown_test(name));
     arguments = without_first(call, kFirst + 1);
   }
-  Vector<TemplateValue> out;
-  for (TemplateValue& item : elements_if_any(value)) {
-    Budget::step();
-    const TemplateValue looked_at = look_up_attribute(interpreter, item, attribute);
-    const bool holds = test ? test->apply(interpreter, looked_at, arguments) : truth(looked_at);
-    if (holds == wanted) out.push_back(std::move(item));
-  }
-  return TemplateValue::generator(std::move(out));
+  return TemplateValue::generator(
+      [&interpreter, items = elements_if_any(value), test, arguments,
+       attribute = of_attribute ? call.positional[0] : TemplateValue()]() mutable {
+        std::optional<TemplateValue> item;
+        while ((item = items.next())) {
+          Budget::step();
+          const TemplateValue looked_at =
+              look_up_attribute(interpreter, *item, of_attribute ? &attribute : nullptr);
+          if ((test ? test->apply(interpreter, looked_at, arguments) : truth(looked_at)) == wanted)
+            break;
+        }
+        return item;
+      },
+      value.depth());
 }
 
 constexpr Filter kSelectionFilters[] = {

@@ -83,7 +83,8 @@ Vector<TemplateValue> elements(const TemplateValue& value) {
     case Kind::view:
       return value.as<ListObject>().items;
     case Kind::generator:
-      std::swap(out, value.as<ListObject>().items);
+      while (std::optional<TemplateValue> item = value.as<Generator>().next())
+        out.push_back(*std::move(item));
       break;
     case Kind::dict:
       for (const auto& [key, item] : value.as<Dict>().entries()) out.push_back(key);
@@ -99,6 +100,31 @@ Vector<TemplateValue> elements(const TemplateValue& value) {
       fail("'{}' object is not iterable", type_name(value));
   }
   return out;
+}
+
+std::optional<TemplateValue> Generator::next() {
+  if (runs_) fail("generator already executing");
+  struct Running {
+    explicit Running(bool& flag) : flag_(flag) { flag_ = true; }
+    ~Running() { flag_ = false; }
+    bool& flag_;
+  } const running(runs_);
+  return next_();
+}
+
+Elements::Elements(const TemplateValue& value) {
+  const auto is_any_of = [&](auto... kinds) { return (value.is(kinds) || ...); };
+  if (is_any_of(Kind::list, Kind::tuple, Kind::view, Kind::generator))
+    of_ = value;
+  else
+    items_ = elements(value);
+}
+
+std::optional<TemplateValue> Elements::next() {
+  if (of_.is(Kind::generator)) return of_.as<Generator>().next();
+  const Vector<TemplateValue>& items =
+      of_.is(Kind::undefined) ? items_ : of_.as<ListObject>().items;
+  return at_ < items.size() ? std::optional(items[at_++]) : std::nullopt;
 }
 
 std::size_t length(const TemplateValue& value) {

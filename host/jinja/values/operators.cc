@@ -183,9 +183,10 @@ bool contains(const TemplateValue& container, const TemplateValue& item) {
       break;
   }
   if (!is_iterable(container)) fail("argument of type '{}' is not iterable", type_name(container));
-  const Vector<TemplateValue> items = elements(container);
-  return std::any_of(items.begin(), items.end(),
-                     [&](const TemplateValue& other) { return equals(other, item); });
+  Elements items(container);
+  while (const std::optional<TemplateValue> other = items.next())
+    if (equals(*other, item)) return true;
+  return false;
 }
 
 bool compare(std::string_view sign, const TemplateValue& a, const TemplateValue& b) {

@@ -65,7 +65,12 @@ TemplateValue TemplateValue::tuple(Vector<TemplateValue> items) {
 }
 
 TemplateValue TemplateValue::generator(Vector<TemplateValue> items) {
-  return object(Kind::generator, std::make_shared<ListObject>(std::move(items)));
+  const TemplateValue all = list(std::move(items));
+  return generator([of = Elements(all)]() mutable { return of.next(); }, all.depth());
+}
+
+TemplateValue TemplateValue::generator(Generator::Next next, unsigned depth_of_source) {
+  return object(Kind::generator, std::make_shared<Generator>(std::move(next), depth_of_source));
 }
 
 TemplateValue TemplateValue::undefined(std::string why) {

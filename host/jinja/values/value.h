@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -61,7 +62,7 @@ enum class Kind : std::uint8_t {
   dict,
   range,
   view,       // keys(), values() and items() of a dict
-  generator,  // the result of most list filters: can be read once, has no length
+  generator,  // the result of most list filters: computed while it is read, once; has no length
   space,      // namespace()
   callable,
   loop,
@@ -83,6 +84,8 @@ class TemplateValue {
   static TemplateValue list(Vector<TemplateValue> items);
   static TemplateValue tuple(Vector<TemplateValue> items);
   static TemplateValue generator(Vector<TemplateValue> items);
+  static TemplateValue generator(std::function<std::optional<TemplateValue>()> next,
+                                 unsigned depth_of_source);
   static TemplateValue undefined(std::string why);
   template <typename T>
   static TemplateValue object(Kind kind, std::shared_ptr<T> object) {
@@ -139,12 +142,26 @@ struct Why : Object {
 
 unsigned deepest(const Vector<TemplateValue>& items);
 
-// Lists and tuples, also views and generators. A generator that was read is empty.
+// Lists and tuples, also views.
 struct ListObject : Object {
   explicit ListObject(Vector<TemplateValue> values, std::string view_name = {})
       : Object(0, deepest(values) + 1), items(std::move(values)), name(std::move(view_name)) {}
   Vector<TemplateValue> items;
   std::string name;  // for a view "dict_items"; for a tuple of groupby "group"
+};
+
+// Computes its elements one by one, when they are read.
+class Generator : public Object {
+ public:
+  using Next = std::function<std::optional<TemplateValue>()>;  // nullopt: no more elements
+  // `depth_of_source`: of the value that its elements are made from.
+  Generator(Next next, unsigned depth_of_source)
+      : Object(sizeof(Generator), depth_of_source + 1), next_(std::move(next)) {}
+  std::optional<TemplateValue> next();
+
+ private:
+  Next next_;
+  bool runs_ = false;
 };
 
 struct Range : Object {
@@ -188,6 +205,18 @@ Text ascii(const TemplateValue& value);  // repr() with escapes for all other ch
 
 // The elements, characters or keys of a value, which a loop visits. Reading a generator empties it.
 Vector<TemplateValue> elements(const TemplateValue& value);
+// The same one by one: a generator keeps the elements after the last one that was read.
+class Elements {
+ public:
+  Elements() = default;  // none
+  explicit Elements(const TemplateValue& value);
+  std::optional<TemplateValue> next();
+
+ private:
+  TemplateValue of_;             // a list or a generator
+  Vector<TemplateValue> items_;  // of other values
+  std::size_t at_ = 0;
+};
 bool is_iterable(const TemplateValue& value);
 // len(); throws Failure for values without a length.
 std::size_t length(const TemplateValue& value);
