@@ -96,6 +96,7 @@ CallArguments Interpreter::evaluate_arguments(const Expression& e) {
     const TemplateValue more = evaluate(*e.more_named);
     if (!more.is(Kind::dict)) fail("argument after ** must be a mapping, not {}", type_name(more));
     for (const auto& [name, value] : more.as<Dict>().entries()) {
+      Budget::step();
       if (!name.is(Kind::string)) fail("keywords must be strings");
       out.named.emplace_back(name, value);
     }

@@ -78,6 +78,7 @@ void Interpreter::run_loop(const Statement& statement, const TemplateValue& item
 
 // The element of RenderOptions::elements that the innermost loop over any of them visits.
 std::optional<std::size_t> Interpreter::visited_element() const {
+  Budget::step(loops_.size() * elements_.size() / 64);
   for (auto loop = loops_.rbegin(); loop != loops_.rend(); ++loop)
     if (const auto& object = (*loop)->current.object())
       for (std::size_t i = 0; i < elements_.size(); ++i)

@@ -150,6 +150,69 @@ TEST(JinjaLimits, ChainsOfScopesAreReleased) {
             "");
 }
 
+// Each of these must count, by far, more than its evaluation.
+TEST(JinjaLimits, WorkOnLongValuesIsCounted) {
+  const std::string text(1'000'000, 'x');
+  const std::string context = R"({"s": ")" + text + R"(", "t": ")" + text + R"("})";
+  const auto render_few_steps = [&](std::string_view condition, const std::string& variables) {
+    return testing::render_all(
+               fmt::format("{{% for i in range(100) %}}{{% if {} %}}{{% endif %}}{{% endfor %}}",
+                           condition),
+               variables, {.limits = {.max_steps = 20'000}})
+        .text;
+  };
+  for (const char* condition : {"s is lower",
+                                "s is upper",
+                                "s | upper",
+                                "s | lower",
+                                "s | title",
+                                "s | capitalize",
+                                "s | string",
+                                "s | e",
+                                "s | urlencode",
+                                "s | int",
+                                "s | float",
+                                "s | wordcount",
+                                "s | wordwrap(9999)",
+                                "s | trim('x')",
+                                "s | trim",
+                                "s.strip('x')",
+                                "s.title()",
+                                "s.swapcase()",
+                                "s.casefold()",
+                                "s.isalpha()",
+                                "s.isascii()",
+                                "s.istitle()",
+                                "s.isupper()",
+                                "s.splitlines()",
+                                "s.count('x')",
+                                "s.count('y')",
+                                "s.find('y')",
+                                "s.rfind('y')",
+                                "s.startswith(t)",
+                                "s.encode()",
+                                "s[1:]",
+                                "s == t",
+                                "s < t",
+                                "'y' in s",
+                                "s is in [t]",
+                                "{s: 1}",
+                                "[s] | string",
+                                "[s] | tojson",
+                                "s.format()",
+                                "s % ()",
+                                "s | list",
+                                "s | last",
+                                "[0] | batch(100000, 0)",
+                                "[0] | slice(100000)",
+                                "range(100000) | last"}) {
+    SCOPED_TRACE(condition);
+    EXPECT_ERROR_SAYS(render_few_steps(condition, context), ExitCode::usage,
+                      "takes more than 20000 steps");
+  }
+  EXPECT_EQ(render_few_steps("s", context), "");
+}
+
 TEST(JinjaLimits, HostileSearchesAreCounted) {
   expect_limit("{% set a = 'a' * 4000000 %}{{ a.find('a' * 2000000 ~ 'b') }}",
                "steps; a template may take no more");

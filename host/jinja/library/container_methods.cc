@@ -21,9 +21,10 @@ TemplateValue dict_get(Interpreter&, const TemplateValue& self, Call call) {
 
 TemplateValue dict_items(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "items()", {});
+  const auto& entries = self.as<Dict>().entries();
+  Budget::step(entries.size());
   Vector<TemplateValue> items;
-  for (const auto& [key, value] : self.as<Dict>().entries())
-    items.push_back(TemplateValue::tuple({key, value}));
+  for (const auto& [key, value] : entries) items.push_back(TemplateValue::tuple({key, value}));
   return view("dict_items", std::move(items));
 }
 
@@ -34,8 +35,10 @@ TemplateValue dict_keys(Interpreter&, const TemplateValue& self, Call call) {
 
 TemplateValue dict_values(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "values()", {});
+  const auto& entries = self.as<Dict>().entries();
+  Budget::step(entries.size() / 8);
   Vector<TemplateValue> items;
-  for (const auto& [key, value] : self.as<Dict>().entries()) items.push_back(value);
+  for (const auto& [key, value] : entries) items.push_back(value);
   return view("dict_values", std::move(items));
 }
 

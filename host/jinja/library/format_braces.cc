@@ -14,6 +14,7 @@ class Formatter {
 
   Text run(TextView format, unsigned depth) {
     if (depth > 2) fail("Max string recursion exceeded");
+    Budget::step(format.size() / 16);
     Text out;
     for (std::size_t at = 0; at < format.size(); ++at) {
       const Char c = code_of(format[at]);
@@ -99,6 +100,7 @@ class Formatter {
   TemplateValue first(TextView of) {
     const std::string name = to_utf8(of);
     if (!is_number(name)) {
+      Budget::step(arguments_.named.size() / 16);
       for (const auto& [known, value] : arguments_.named)
         if (equal(known.text(), of)) return value;
       fail("the format names '{}', which is not given", name);

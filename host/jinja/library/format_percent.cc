@@ -18,6 +18,7 @@ class Formatter {
   }
 
   Text run() {
+    Budget::step(format_.size() / 16 + rest_.size() / 8);
     Text out;
     while (at_ < format_.size()) {
       if (code_of(format_[at_]) != '%')

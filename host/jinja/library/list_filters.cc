@@ -24,9 +24,10 @@ TemplateValue items(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "items", {});
   if (value.is(Kind::undefined)) return TemplateValue::generator({});
   if (!value.is(Kind::dict)) fail("items needs a mapping, not {}", type_name(value));
+  const auto& entries = value.as<Dict>().entries();
+  Budget::step(entries.size());
   Vector<TemplateValue> out;
-  for (const auto& [key, item] : value.as<Dict>().entries())
-    out.push_back(TemplateValue::tuple({key, item}));
+  for (const auto& [key, item] : entries) out.push_back(TemplateValue::tuple({key, item}));
   return TemplateValue::generator(std::move(out));
 }
 
@@ -82,7 +83,10 @@ TemplateValue batch(Interpreter&, const TemplateValue& value, Call call) {
   if (!row.empty()) {
     if (p.get(1) && !p.get(1)->is(Kind::none)) {
       if (size > kMaxRange) fail("batch: more than {} elements in a row", kMaxRange);
-      while (static_cast<std::int64_t>(row.size()) < size) row.push_back(*p.get(1));
+      while (static_cast<std::int64_t>(row.size()) < size) {
+        Budget::step();
+        row.push_back(*p.get(1));
+      }
     }
     out.push_back(TemplateValue::list(std::move(row)));
   }
@@ -97,6 +101,7 @@ TemplateValue slice_filter(Interpreter&, const TemplateValue& value, Call call) 
   const Vector<TemplateValue> all = elements(value);
   if (slices < 0) return TemplateValue::generator({});
   const auto count = static_cast<std::size_t>(slices);
+  Budget::step(count);
   const std::size_t each = all.size() / count, longer = all.size() % count;
   Vector<TemplateValue> out;
   std::size_t at = 0;

@@ -43,8 +43,10 @@ TemplateValue safe(Interpreter&, const TemplateValue& value, Call call) {
 }
 
 Text quote_url(const TemplateValue& value, bool of_query) {
+  const Text text = str(value);
+  Budget::step(text.size() / 8 + 1);
   Text out;
-  for (const Char c : str(value)) {
+  for (const Char c : text) {
     const Char code = code_of(c);
     const bool plain = code < 0x80 && (is_letter(code) || is_decimal(code) ||
                                        contains(of_query ? U"_.-~" : U"_.-~/", code));

@@ -13,6 +13,7 @@ using Call = const CallArguments&;
 
 // The text without white space around it, and with ASCII digits, as Python reads numbers.
 Text plain_number(TextView text) {
+  Budget::step(text.size() / 8);
   Text out(strip(text, Side::both));
   for (Char& c : out)
     if (const int digit = decimal_of(c); digit >= 0) c = Char{'0'} + static_cast<Char>(digit);

@@ -88,6 +88,7 @@ TemplateValue has_affix(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, at_end ? "endswith()" : "startswith()", {"prefix", "start", "end"});
   const TextView text = part_of(self, p).text;
   const auto fits = [&](const TemplateValue& affix) {
+    Budget::step();
     const Text& part = need_text(affix, "the argument of startswith() or endswith()");
     return part.size() <= text.size() &&
            equal(text.substr(at_end ? text.size() - part.size() : 0, part.size()), part);
@@ -103,7 +104,6 @@ TemplateValue find_method(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "find()", {"sub", "start", "end"});
   const Text& wanted = need_text(p.need(0), "the argument of find()");
   const Part part = part_of(self, p);
-  Budget::step(part.text.size() / 8);
   const std::size_t at = from_right ? rfind(part.text, wanted) : find(part.text, wanted);
   if (at == Text::npos && must_be_there) fail("substring not found");
   return TemplateValue::integer(at == Text::npos ? -1 : static_cast<Integer>(part.begin + at));
@@ -114,6 +114,7 @@ TemplateValue count(Interpreter&, const TemplateValue& self, Call call) {
   const Text& wanted = need_text(p.need(0), "the argument of count()");
   const TextView text = part_of(self, p).text;
   if (wanted.empty()) return TemplateValue::integer(static_cast<Integer>(text.size() + 1));
+  Budget::step(text.size() / 16);
   Integer found = 0;
   for (std::size_t at = 0; (at = find(text, wanted, at)) != Text::npos; at += wanted.size())
     ++found;
@@ -146,6 +147,7 @@ TemplateValue mapped(Interpreter&, const TemplateValue& self, Call call) {
 }
 
 Text swapcase(TextView text) {
+  Budget::step(text.size() / 8);
   Text out;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (is_upper(text[i]))
@@ -157,6 +159,7 @@ Text swapcase(TextView text) {
 }
 
 Text casefold(TextView text) {
+  Budget::step(text.size() / 8);
   Text out;
   for (const Char c : text) append_folded(out, c);
   return out;

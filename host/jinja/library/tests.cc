@@ -36,15 +36,13 @@ bool is_callable(const TemplateValue& value) {
 }
 bool is_escaped(const TemplateValue& value) { return value.is_safe(); }
 
-bool lower_test(const TemplateValue& value) {
+// True if some character is cased, and all cased ones have the wanted case.
+template <bool (*wanted)(Char)>
+bool case_test(const TemplateValue& value) {
   const Text text = str(value);
+  Budget::step(text.size() / 8);
   return std::any_of(text.begin(), text.end(), is_cased) &&
-         std::all_of(text.begin(), text.end(), [](Char c) { return !is_cased(c) || is_lower(c); });
-}
-bool upper_test(const TemplateValue& value) {
-  const Text text = str(value);
-  return std::any_of(text.begin(), text.end(), is_cased) &&
-         std::all_of(text.begin(), text.end(), [](Char c) { return !is_cased(c) || is_upper(c); });
+         std::all_of(text.begin(), text.end(), [](Char c) { return !is_cased(c) || wanted(c); });
 }
 
 bool parity(const TemplateValue& value, int rest) {
@@ -102,8 +100,8 @@ constexpr Test kTests[] = {
     {"iterable", plain<is_iterable>},
     {"callable", plain<is_callable>},
     {"escaped", plain<is_escaped>},
-    {"lower", plain<lower_test>},
-    {"upper", plain<upper_test>},
+    {"lower", plain<case_test<is_lower>>},
+    {"upper", plain<case_test<is_upper>>},
     {"even", plain<is_even>},
     {"odd", plain<is_odd>},
     {"divisibleby", divisible_by},

@@ -22,6 +22,7 @@ TemplateValue mapped(Interpreter&, const TemplateValue& value, Call call) {
 
 // Words begin after a space, "-" or an opening bracket; unlike str.title(), not after "'".
 Text title_of_words(TextView text) {
+  Budget::step(text.size() / 8);
   Text out;
   Text word;
   const auto finish = [&] {
@@ -106,9 +107,11 @@ TemplateValue truncate(Interpreter&, const TemplateValue& value, Call call) {
 
 TemplateValue wordcount(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "wordcount", {});
+  const Text text = str(value);
+  Budget::step(text.size() / 8);
   Integer words = 0;
   bool inside = false;
-  for (const Char c : str(value)) {
+  for (const Char c : text) {
     const bool of_word = is_word_character(c);
     words += of_word && !inside;
     inside = of_word;
@@ -119,6 +122,7 @@ TemplateValue wordcount(Interpreter&, const TemplateValue& value, Call call) {
 // Lines of at most `width` characters, broken at white space, or inside longer words.
 void wrap_line(TextView line, std::size_t width, bool break_words, bool at_hyphens,
                Vector<Text>& out) {
+  Budget::step(line.size() / 8);
   Text current;
   const auto finish = [&] {
     if (const TextView kept = strip(current, Side::right); !kept.empty()) out.emplace_back(kept);

@@ -68,6 +68,8 @@ bool is_iterable(const TemplateValue& value) {
 
 Vector<TemplateValue> elements(const TemplateValue& value) {
   Vector<TemplateValue> out;
+  if (is_iterable(value) && !value.is(Kind::generator) && !value.is(Kind::loop))
+    Budget::step(value.is(Kind::string) ? length(value) : length(value) / 8);
   switch (value.kind()) {
     case Kind::undefined:
       break;

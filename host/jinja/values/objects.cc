@@ -5,6 +5,7 @@
 namespace lamina::jinja {
 
 void Scope::set(int name, TemplateValue value) {
+  Budget::step(variables.size() / 64);
   for (auto& [known, old] : variables)
     if (known == name) {
       old = std::move(value);
@@ -14,13 +15,16 @@ void Scope::set(int name, TemplateValue value) {
 }
 
 const TemplateValue* Scope::find(int name) const {
-  for (const Scope* scope = this; scope; scope = scope->parent.get())
+  for (const Scope* scope = this; scope; scope = scope->parent.get()) {
+    Budget::step(scope->variables.size() / 64);
     for (const auto& [known, value] : scope->variables)
       if (known == name) return &value;
+  }
   return nullptr;
 }
 
 const TemplateValue* Namespace::find(std::string_view name) const {
+  Budget::step(attributes.size() / 16);
   for (const auto& [known, value] : attributes)
     if (equal(known.text(), name)) return &value;
   return nullptr;

@@ -175,7 +175,6 @@ bool contains(const TemplateValue& container, const TemplateValue& item) {
       if (item.is(Kind::undefined)) throw TemplateFailure(item.why_undefined());
       if (!item.is(Kind::string))
         fail("'in <string>' requires string as left operand, not {}", type_name(item));
-      Budget::step(container.text().size() / 16);
       return find(container.text(), item.text()) != Text::npos;
     case Kind::dict:
       return container.as<Dict>().find(item) != nullptr;
@@ -204,8 +203,10 @@ bool compare(std::string_view sign, const TemplateValue& a, const TemplateValue&
 
 Text escape(const TemplateValue& value) {
   if (value.is_safe()) return value.text();
+  const Text text = str(value);
+  Budget::step(text.size() / 16);
   Text out;
-  for (const Char c : str(value)) {
+  for (const Char c : text) {
     const char* entity = nullptr;
     switch (code_of(c)) {
       case '&':

@@ -19,6 +19,7 @@ std::string escape_of(Char code) {
 }
 
 Text quote(TextView text) {
+  Budget::step(text.size() / 8);
   const bool apostrophe = contains(text, '\''), double_quote = contains(text, '"');
   const Char quote = apostrophe && !double_quote ? '"' : '\'';
   Text out(1, quote);
@@ -45,6 +46,7 @@ Text quote(TextView text) {
 }
 
 std::string quote_bytes(const std::string& bytes) {
+  Budget::step(bytes.size() / 8);
   const bool swap = bytes.find('\'') != bytes.npos && bytes.find('"') == bytes.npos;
   const char quote = swap ? '"' : '\'';
   std::string out = std::string("b") + quote;
@@ -197,7 +199,10 @@ Text ascii(const TemplateValue& value) {
 }
 
 Text str(const TemplateValue& value) {
-  if (value.is(Kind::string)) return value.text();
+  if (value.is(Kind::string)) {
+    Budget::step(value.text().size() / 128);
+    return value.text();
+  }
   if (value.is(Kind::undefined)) return {};
   return repr(value);
 }

@@ -7,43 +7,49 @@
 namespace lamina::jinja {
 namespace {
 
+// The text of self, whose every character the caller looks up.
+const Text& counted(const TemplateValue& self) {
+  Budget::step(self.text().size() / 8);
+  return self.text();
+}
+
 template <bool (*property)(Char)>
 TemplateValue all_are(Interpreter&, const TemplateValue& self, const CallArguments& call) {
   const Parameters p(call, "the method", {});
-  const Text& text = self.text();
+  const Text& text = counted(self);
   return TemplateValue::boolean(!text.empty() && std::all_of(text.begin(), text.end(), property));
 }
 
 bool is_letter_or_number(Char c) { return is_letter(c) || is_numeric(c) || is_digit(c); }
 
 TemplateValue is_ascii(Interpreter&, const TemplateValue& self, const CallArguments&) {
-  const Text& text = self.text();
+  const Text& text = counted(self);
   return TemplateValue::boolean(
       std::all_of(text.begin(), text.end(), [](Char c) { return code_of(c) < 0x80; }));
 }
 
 TemplateValue is_identifier(Interpreter&, const TemplateValue& self, const CallArguments&) {
-  const Text& text = self.text();
+  const Text& text = counted(self);
   return TemplateValue::boolean(!text.empty() && begins_name(text[0]) &&
                                 std::all_of(text.begin(), text.end(), continues_name));
 }
 
 TemplateValue is_printable_text(Interpreter&, const TemplateValue& self, const CallArguments&) {
-  const Text& text = self.text();
+  const Text& text = counted(self);
   return TemplateValue::boolean(std::all_of(text.begin(), text.end(), is_printable));
 }
 
 // True if some character is cased and none has the other case.
 template <bool (*wanted)(Char)>
 TemplateValue has_case(Interpreter&, const TemplateValue& self, const CallArguments&) {
-  const Text& text = self.text();
+  const Text& text = counted(self);
   return TemplateValue::boolean(
       std::any_of(text.begin(), text.end(), wanted) &&
       std::all_of(text.begin(), text.end(), [](Char c) { return !is_cased(c) || wanted(c); }));
 }
 
 TemplateValue is_title(Interpreter&, const TemplateValue& self, const CallArguments&) {
-  const Text& text = self.text();
+  const Text& text = counted(self);
   const bool cased = std::any_of(text.begin(), text.end(), is_cased);
   return TemplateValue::boolean(cased && equal(text, title(text)));
 }

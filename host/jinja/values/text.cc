@@ -76,6 +76,7 @@ bool has_given(TextView text) {
 }
 
 bool equal(TextView a, TextView b) {
+  if (a.size() == b.size()) Budget::step(a.size() / 64);
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](Char x, Char y) { return code_of(x) == code_of(y); });
 }
@@ -88,8 +89,10 @@ bool equal(TextView text, std::string_view utf8) {
 
 int compare(TextView a, TextView b) {
   const std::size_t shorter = std::min(a.size(), b.size());
-  for (std::size_t i = 0; i < shorter; ++i)
-    if (code_of(a[i]) != code_of(b[i])) return code_of(a[i]) < code_of(b[i]) ? -1 : 1;
+  std::size_t same = 0;
+  while (same < shorter && code_of(a[same]) == code_of(b[same])) ++same;
+  Budget::step(same / 64);
+  if (same < shorter) return code_of(a[same]) < code_of(b[same]) ? -1 : 1;
   return a.size() == b.size() ? 0 : a.size() < b.size() ? -1 : 1;
 }
 
@@ -106,16 +109,19 @@ bool is_at(TextView text, TextView part, std::size_t at) {
 }  // namespace
 
 std::size_t find(TextView text, TextView part, std::size_t from) {
-  for (std::size_t at = from; at + part.size() <= text.size(); ++at)
-    if (is_at(text, part, at)) return at;
-  return TextView::npos;
+  std::size_t at = from;
+  while (at + part.size() <= text.size() && !is_at(text, part, at)) ++at;
+  Budget::step((at - from) / 16);
+  return at + part.size() <= text.size() ? at : TextView::npos;
 }
 
 std::size_t rfind(TextView text, TextView part) {
   if (part.size() > text.size()) return TextView::npos;
-  for (std::size_t at = text.size() - part.size() + 1; at-- > 0;)
-    if (is_at(text, part, at)) return at;
-  return TextView::npos;
+  const std::size_t last = text.size() - part.size();
+  std::size_t num_tried = 0;
+  while (num_tried <= last && !is_at(text, part, last - num_tried)) ++num_tried;
+  Budget::step(num_tried / 16);
+  return num_tried <= last ? last - num_tried : TextView::npos;
 }
 
 bool contains(TextView text, Char c) {
@@ -126,10 +132,12 @@ namespace {
 
 template <typename Drop>
 TextView strip_where(TextView text, Side side, const Drop& drop) {
+  const std::size_t size = text.size();
   if (side != Side::right)
     while (!text.empty() && drop(text.front())) text.remove_prefix(1);
   if (side != Side::left)
     while (!text.empty() && drop(text.back())) text.remove_suffix(1);
+  Budget::step((size - text.size()) / 16);
   return text;
 }
 
@@ -138,7 +146,10 @@ TextView strip_where(TextView text, Side side, const Drop& drop) {
 TextView strip(TextView text, Side side) { return strip_where(text, side, is_space); }
 
 TextView strip(TextView text, Side side, TextView characters) {
-  return strip_where(text, side, [&](Char c) { return contains(characters, c); });
+  return strip_where(text, side, [&](Char c) {
+    Budget::step(characters.size() / 16);
+    return contains(characters, c);
+  });
 }
 
 Text replace_all(TextView text, TextView from, TextView to, std::int64_t count) {
@@ -178,6 +189,7 @@ Text pad(TextView text, std::int64_t width, int side, Char fill) {
 }
 
 Vector<TextView> split_lines(TextView text, bool keep_ends) {
+  Budget::step(text.size() / 16);
   Vector<TextView> lines;
   while (!text.empty()) {
     std::size_t end = 0;
@@ -191,6 +203,7 @@ Vector<TextView> split_lines(TextView text, bool keep_ends) {
 }
 
 Text upper(TextView text) {
+  Budget::step(text.size() / 8);
   Text out;
   out.reserve(text.size());
   for (Char c : text) append_upper(out, c);
@@ -198,6 +211,7 @@ Text upper(TextView text) {
 }
 
 Text lower(TextView text) {
+  Budget::step(text.size() / 8);
   Text out;
   out.reserve(text.size());
   for (std::size_t i = 0; i < text.size(); ++i) append_lower(out, text, i);
@@ -205,6 +219,7 @@ Text lower(TextView text) {
 }
 
 Text title(TextView text) {
+  Budget::step(text.size() / 8);
   Text out;
   out.reserve(text.size());
   bool in_word = false;
@@ -219,6 +234,7 @@ Text title(TextView text) {
 }
 
 Text capitalize(TextView text) {
+  Budget::step(text.size() / 8);
   Text out;
   out.reserve(text.size());
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -25,6 +25,7 @@ Object::~Object() {
 
 String::String(Text t, bool is_safe) : Object(0, 0), text(std::move(t)), safe(is_safe) {
   if (text.size() > kMaxText) fail("a string has more than {} characters", kMaxText);
+  Budget::step(text.size() / 128);
 }
 
 TemplateValue TemplateValue::boolean(bool flag) {
@@ -168,6 +169,7 @@ std::uint64_t hash(const TemplateValue& value) {
     case Kind::real:
       return std::hash<double>()(value.real());  // equal numbers of all three kinds are one key
     case Kind::string: {
+      Budget::step(value.text().size() / 32);
       std::uint64_t h = 0xcbf29ce484222325;
       for (Char c : value.text()) h = (h ^ code_of(c)) * kPrime;
       return h;
@@ -243,6 +245,7 @@ bool equals(const TemplateValue& a, const TemplateValue& b) {
     case Kind::string:
       return equal(a.text(), b.text());
     case Kind::bytes:
+      Budget::step(a.as<Bytes>().bytes.size() / 64);
       return a.as<Bytes>().bytes == b.as<Bytes>().bytes;
     case Kind::list:
     case Kind::tuple:
