@@ -264,6 +264,14 @@ TEST(Jinja, FormatsAreAsInPython) {
       {"'{:5c}|{:<5c}|{:^5c}|{:05c}|{:c}'.format(65, 65, 65, 65, 8364)",
        "    A|A    |  A  |0000A|\u20ac"},
       {"'{:{}} {}'.format('a', 3, 'b')", "a   b"},
+      {"'{:#010x}|{:#06b}|{:+#07o}|{:*=#8x}'.format(255, 5, 8, 255)",
+       "0x000000ff|0b0101|+0o0010|0x****ff"},
+      {"'{:010,}|{:08,}|{:012,.1f}|{:#012_x}|{:0=+9,}|{:07}'"
+       ".format(1234, 1234, 1234.5, 255, -1234, 'inf' | float)",
+       "00,001,234|0,001,234|00,001,234.5|0x0_0000_00ff|-0,001,234|0000inf"},
+      {"'%#08x|%#.6x|%#8x|%08d|%-8d|%+#09x' % (255, 255, 255, -5, 5, 255)",
+       "0x0000ff|0x0000ff|    0xff|-0000005|5       |+0x0000ff"},
+      {"'{0[additional_properties_x]}'.format({'additional_properties_x': 3})", "3"},
   };
   for (const auto& [source, text] : cases)
     EXPECT_EQ(render(std::string("{{ ") + source + " }}"), text) << source;
@@ -282,7 +290,61 @@ TEST(Jinja, FormatsAreAsInPython) {
     EXPECT_ERROR_SAYS(render(std::string("{{ ") + source + " }}"), ExitCode::usage, says);
 }
 
+TEST(Jinja, NumbersAreComputedAsInPython) {
+  EXPECT_EQ(render("{{ -4.0 % 2.0 }} {{ 4.0 % -2.0 }} {{ -1.0 // -2.0 }} {{ 1.0 // -1e999 }} "
+                   "{{ -7.5 // 2 }} {{ -7.5 % 2 }}"),
+            "0.0 -0.0 0.0 -1.0 -4.0 0.5");
+  EXPECT_EQ(render("{{ 9007199254740993 == 9007199254740992.0 }} "
+                   "{{ 9007199254740993 > 9007199254740992.0 }} "
+                   "{{ 9007199254740993 <= 9007199254740992.0 }} {{ 1 < 1e999 }} {{ -1 > -1e999 }} "
+                   "{{ 2 > 1.5 }} {{ -2 < -1.5 }} {{ 2 == 2.0 }} {{ 1.5 < 2 }} {{ 1 <= nan }}",
+                   R"({"nan": 0})"),
+            "False True False True True True True True True False");
+  EXPECT_EQ(render("{% set nan = 'nan' | float %}{{ 1 <= nan }} {{ nan >= 1 }} {{ nan == nan }}"),
+            "False False False");
+  EXPECT_EQ(render("{{ 123456789012345678 / 1000 }} {{ 9007199254740995 / 5 }}"),
+            "123456789012345.67 1801439850948199.0");
+  EXPECT_EQ(render("{{ '1_e5' | float }} {{ '1_.5' | float }} {{ '1e1_0' | float }} {{ 0_0 }}"),
+            "0.0 0.0 10000000000.0 0");
+}
+
+TEST(Jinja, EmptyTextsAreNotInPartsThatEndBeforeTheyBegin) {
+  EXPECT_EQ(render("{{ 'abc'.find('', 3) }} {{ 'abc'.find('', 4) }} {{ 'abc'.rfind('', 2, 1) }} "
+                   "{{ 'abc'.count('', 3) }} {{ 'abc'.count('', 4) }} "
+                   "{{ 'abc'.startswith('', 4) }} {{ 'abc'.endswith(('', 'x'), 4) }} "
+                   "{{ 'abc'.find('', -1) }}"),
+            "3 -1 -1 1 0 False False 2");
+}
+
+TEST(Jinja, CasesAreAsInPython) {
+  EXPECT_EQ(render("{{ '\u01c4'.istitle() }} {{ '\u01c5a B'.istitle() }} {{ 'A1b'.istitle() }} "
+                   "{{ 'A1B c'.istitle() }} {{ '1'.istitle() }} {{ '\u01c5aB'.swapcase() }}"),
+            "True True False False False \u01c5Ab");
+}
+
+TEST(Jinja, SortedElementsMayBeEqualWithoutAnOrder) {
+  EXPECT_EQ(render("{{ [none, none] | sort }} {{ [{'a': 1}, {'a': 1}] | sort | length }}"),
+            "[None, None] 2");
+  EXPECT_EQ(render("{{ [2, 10, 1] | sort }} {{ ['b', 'A'] | sort }}"), "[1, 2, 10] ['A', 'b']");
+}
+
+TEST(Jinja, KeysAndItemsCompareAsSets) {
+  EXPECT_EQ(render("{{ {'a': 1}.keys() == {'a': 2}.keys() }} {{ {'a': 1}.items() == "
+                   "{'a': 2}.items() }} {{ {'a': 1, 'b': 2}.items() == {'b': 2, 'a': 1}.items() }} "
+                   "{{ {'a': 1}.values() == {'a': 1}.values() }}"),
+            "True False True False");
+  EXPECT_EQ(render("{% set d = {'__type__': 1} %}{{ d.__type__ }}{{ d.__class__ }}"), "1");
+}
+
+TEST(Jinja, EntitiesBecomeCharacters) {
+  EXPECT_EQ(render("{{ '<b>a</b>&nbsp; &#60;&#x3E;&amp;lt; &#0;&#x110000;&x;&' | striptags }}"),
+            "a\u00a0 <>&lt; \ufffd\ufffd&x;&");
+}
+
 TEST(Jinja, WordWrapBreaksAtHyphensUnlessToldOtherwise) {
+  EXPECT_EQ(render("{{ 'abcd-0123456789' | wordwrap(8) }}"), "abcd-\n01234567\n89");
+  EXPECT_EQ(render("{{ '              x' | wordwrap(5) }}"), "    x");
+  EXPECT_EQ(render("{{ '          x' | wordwrap(5) }}{{ '   x y' | wordwrap(3) }}"), "xx y");
   EXPECT_EQ(render("{{ 'a well-known thing' | wordwrap(8) }}"), "a well-\nknown\nthing");
   EXPECT_EQ(render("{{ 'a well-known thing' | wordwrap(8, break_on_hyphens=false) }}"),
             "a well-k\nnown\nthing");

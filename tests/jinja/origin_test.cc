@@ -50,10 +50,13 @@ TEST(JinjaOrigin, SurvivesAsANameAndAsBytes) {
       {"{{ x.encode('utf-8').decode('utf-8') }}", " ab<s>"},
       {"{{ x.encode()[3:].decode() }}-{{ 'b'.encode().decode() }}", "<s>.."},
       {"{{ x.encode() }}", "b' ab<s>'"},
+      {"{{ x | striptags }}{{ '&lt;' | striptags }}", "ab."},
       {"{{ strftime_now(x) }}{{ strftime_now('<s>') }}", " ab<s>..."},
   };
   for (const auto& [source, expected] : cases)
     EXPECT_EQ(given_part(source, context), expected) << source;
+  EXPECT_EQ(given_part("{{ x | striptags }}{{ '&lt;' | striptags }}", R"({"x": "&lt;&#62;"})"),
+            "<>.");
 }
 
 TEST(JinjaOrigin, DoesNotChangeEqualityOfStrings) {

@@ -88,7 +88,7 @@ class Formatter {
         ++stop;
       const std::string part = to_utf8(name.substr(1, stop - 1));
       const bool number = !part.empty() && is_number(part);
-      if (part.empty() || part.size() > 18) fail("Empty attribute in format string");
+      if (part.empty() || (number && part.size() > 18)) fail("Empty attribute in format string");
       value = dot      ? interpreter_.attribute(value, part)
               : number ? interpreter_.item(value, TemplateValue::integer(std::stoll(part)))
                        : interpreter_.item(value, TemplateValue::string(part));

@@ -148,8 +148,10 @@ class Formatter {
         number,
         spec + Text(1, whole && type != 'x' && type != 'X' && type != 'o' ? Char{'d'} : type));
     const bool has_sign = !text.empty() && (text[0] == '-' || text[0] == '+' || text[0] == ' ');
-    const Text head = text.substr(0, has_sign);
-    Text digits = text.substr(has_sign);
+    const bool has_prefix = sign.ends_with(U'#') && (type == 'x' || type == 'X' || type == 'o');
+    const std::size_t begin = (has_sign ? 1 : 0) + (has_prefix ? 2 : 0);  // of the digits
+    const Text head = text.substr(0, begin);
+    Text digits = text.substr(begin);
     if (whole && precision) digits = pad(digits, *precision, 1, '0');
     if (zeros && !left)
       return head + pad(digits, width - static_cast<std::int64_t>(head.size()), 1, '0');

@@ -70,10 +70,22 @@ Spec read_spec(TextView text) {
   return spec;
 }
 
-std::string group(std::string digits, char separator, std::size_t every) {
-  for (std::size_t at = digits.size(); at > every; at -= every)
-    digits.insert(at - every, 1, separator);
-  return digits;
+// Adds leading zeros up to a width, and separators between all groups of digits.
+std::string group(const std::string& digits, char separator, std::size_t every,
+                  std::int64_t width) {
+  std::size_t count = digits.size();
+  const auto is_short = [&] {
+    const std::size_t num_separators = separator && count ? (count - 1) / every : 0;
+    return static_cast<std::int64_t>(count + num_separators) < width;
+  };
+  while (is_short()) ++count;
+  Budget::step(count / 16);
+  std::string out;
+  for (std::size_t left = count; left > 0; --left) {
+    if (separator && left < count && left % every == 0) out += separator;
+    out += left > digits.size() ? '0' : digits[digits.size() - left];
+  }
+  return out;
 }
 
 std::string in_base(Integer number, int base, bool capital) {
@@ -87,16 +99,8 @@ std::string in_base(Integer number, int base, bool capital) {
   return out;
 }
 
-std::string format_whole(Integer magnitude, const Spec& spec) {
-  if (spec.precision) fail("Precision not allowed in integer format specifier");
-  const int base = spec.type == 'x' || spec.type == 'X' ? 16
-                   : spec.type == 'o'                   ? 8
-                   : spec.type == 'b'                   ? 2
-                                                        : 10;
-  std::string digits = in_base(magnitude, base, spec.type == 'X');
-  if (spec.grouping) digits = group(digits, spec.grouping, base == 10 ? 3 : 4);
-  if (spec.alternate && base != 10) digits.insert(0, std::string("0") + spec.type);
-  return digits;
+int base_of(char type) {
+  return type == 'x' || type == 'X' ? 16 : type == 'o' ? 8 : type == 'b' ? 2 : 10;
 }
 
 // Returns the text of printf(), eg of "%#.3g".
@@ -135,10 +139,6 @@ std::string format_magnitude(double magnitude, const Spec& spec) {
   else
     out = print_real(magnitude, spec.alternate, precision, type);
   if (!type && out.find_first_of(".en") == out.npos) out += ".0";
-  if (spec.grouping) {
-    const std::size_t end = std::min(out.find_first_of(".eE"), out.size());
-    out = group(out.substr(0, end), spec.grouping, 3) + out.substr(end);
-  }
   return spec.type == '%' ? out + "%" : out;
 }
 
@@ -173,15 +173,26 @@ Text format_number(const TemplateValue& value, const Spec& spec) {
   if (spec.grouping && spec.type && ungrouped.find(spec.type) != ungrouped.npos)
     fail("Cannot specify '{}' with '{}'", spec.grouping, spec.type);
   if (spec.type == 'c') return format_character(value.whole(), spec);
+  if (!real && spec.precision) fail("Precision not allowed in integer format specifier");
   const bool is_negative = real ? std::signbit(value.real()) : value.whole() < 0;
-  const std::string digits = real
-                                 ? format_magnitude(std::fabs(value.real()), spec)
-                                 : format_whole(is_negative ? -value.whole() : value.whole(), spec);
-  const std::string sign = is_negative ? "-" : spec.sign == '-' ? "" : std::string(1, spec.sign);
-  if (spec.align == '=')
-    return to_text(sign) +
-           pad(to_text(digits), spec.width - static_cast<std::int64_t>(sign.size()), 1, spec.fill);
-  return padded(to_text(sign + digits), spec, 1);
+  const int base = real ? 10 : base_of(spec.type);
+  const std::string number =
+      real ? format_magnitude(std::fabs(value.real()), spec)
+           : in_base(is_negative ? -value.whole() : value.whole(), base, spec.type == 'X');
+  std::string head = is_negative ? "-" : spec.sign == '-' ? "" : std::string(1, spec.sign);
+  if (spec.alternate && base != 10) head += std::string("0") + spec.type;
+  // The digits that are grouped, and the rest, eg: ".5e+10".
+  const std::size_t end =
+      real ? std::min(number.find_first_not_of("0123456789"), number.size()) : number.size();
+  const std::string rest = number.substr(end);
+  const bool zeros = spec.align == '=' && code_of(spec.fill) == '0';
+  const auto around = static_cast<std::int64_t>(head.size() + rest.size());
+  const std::string body = group(number.substr(0, end), spec.grouping, base == 10 ? 3 : 4,
+                                 zeros ? spec.width - around : 0) +
+                           rest;
+  if (spec.align != '=') return padded(to_text(head + body), spec, 1);
+  return to_text(head) +
+         pad(to_text(body), spec.width - static_cast<std::int64_t>(head.size()), 1, spec.fill);
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 // Filters that write other notations: JSON, HTML entities, URLs.
+#include <charconv>
+
 #include "jinja/interpreter.h"
 #include "jinja/library/filters.h"
 #include "jinja/values/characters.h"
@@ -98,7 +100,43 @@ TemplateValue xmlattr(Interpreter&, const TemplateValue& value, Call call) {
   return TemplateValue::string(std::move(out));
 }
 
-// Removes tags and comments; entities become characters; white space becomes single spaces.
+// The character of an entity without "&" and ";", eg: "lt", "#60", "#x3c". HTML has 2000 further
+// names.
+std::optional<Char> character_of_entity(TextView name) {
+  constexpr std::pair<std::string_view, Char> kNamed[] = {
+      {"lt", '<'}, {"gt", '>'}, {"amp", '&'}, {"quot", '"'}, {"apos", '\''}, {"nbsp", 0xa0}};
+  for (const auto& [known, character] : kNamed)
+    if (equal(name, known)) return character;
+  const std::string text = to_utf8(name);
+  const bool is_hex = text.starts_with("#x") || text.starts_with("#X");
+  const char *begin = text.data() + (is_hex ? 2 : 1), *end = text.data() + text.size();
+  if (!text.starts_with('#') || begin >= end) return {};
+  std::uint32_t code = 0;
+  const auto [stop, error] = std::from_chars(begin, end, code, is_hex ? 16 : 10);
+  if (stop != end || error != std::errc()) return {};
+  return code == 0 || code > 0x10ffff ? Char{0xfffd} : character_of(Char{code});
+}
+
+// Replaces entities by their characters, which keep the mark of the entity.
+Text unescape(TextView text) {
+  constexpr std::size_t kLongest = 12;
+  Text out;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const Char mark = text[at] & kGiven;
+    out += text[at];
+    if (code_of(text[at]) != '&') continue;
+    const TextView rest = text.substr(at + 1, kLongest);
+    const std::size_t end = find(rest, U";");
+    if (end == TextView::npos) continue;
+    if (const auto character = character_of_entity(rest.substr(0, end))) {
+      out.back() = *character | mark;
+      at += end + 1;
+    }
+  }
+  return out;
+}
+
+// Removes tags and comments; white space becomes single spaces; entities become characters.
 TemplateValue striptags(Interpreter&, const TemplateValue& value, Call call) {
   const Parameters p(call, "striptags", {});
   Text text = str(value);
@@ -109,13 +147,7 @@ TemplateValue striptags(Interpreter&, const TemplateValue& value, Call call) {
       text.erase(begin, end + TextView(close).size() - begin);
       Budget::step(text.size() / 64);
     }
-  for (const auto& [entity, meaning] : {std::pair{U"&lt;", U"<"},
-                                        {U"&gt;", U">"},
-                                        {U"&#34;", U"\""},
-                                        {U"&quot;", U"\""},
-                                        {U"&#39;", U"'"},
-                                        {U"&amp;", U"&"}})
-    text = replace_all(text, entity, meaning);
+  Budget::step(text.size() / 8);
   Text out;
   bool space = false;
   for (const Char c : strip(text, Side::both)) {
@@ -123,7 +155,7 @@ TemplateValue striptags(Interpreter&, const TemplateValue& value, Call call) {
     if (is_space(c) && !space) out += U' ';
     space = is_space(c);
   }
-  return TemplateValue::string(std::move(out));
+  return TemplateValue::string(unescape(out));
 }
 
 constexpr Filter kMarkupFilters[] = {

@@ -65,19 +65,17 @@ std::optional<Integer> parse_integer(TextView given, std::int64_t base) {
 std::optional<double> parse_real(TextView given) {
   const Text text = plain_number(given);
   std::string word;
-  bool after_digit = false;
+  bool after_digit = false, after_underscore = false;
   for (const Char c : text) {
     const Char code = code_of(c);
     if (code >= 0x80 || code == 'x' || code == 'X' || code == '(') return {};
-    if (code == '_') {
-      if (!after_digit) return {};
-      after_digit = false;
-      continue;
-    }
-    after_digit = code >= '0' && code <= '9';
-    word += static_cast<char>(code);
+    const bool is_digit_code = code >= '0' && code <= '9';
+    if (code == '_' ? !after_digit : after_underscore && !is_digit_code) return {};
+    after_digit = is_digit_code;
+    after_underscore = code == '_';
+    if (!after_underscore) word += static_cast<char>(code);
   }
-  if (word.empty() || code_of(text.back()) == '_') return {};
+  if (word.empty() || after_underscore) return {};
   char* end = nullptr;
   const double value = std::strtod(word.c_str(), &end);
   if (end != word.c_str() + word.size()) return {};

@@ -30,11 +30,12 @@ const TemplateValue* given(const TemplateValue* value) {
   return value && !value->is(Kind::none) ? value : nullptr;
 }
 
-// "a,b.c" sorts by two attributes.
+// "a,b.c" sorts by two attributes. A key is a list, so elements without an order may be equal.
 TemplateValue sort_key(Interpreter& interpreter, const TemplateValue& item,
                        const TemplateValue* attribute, bool case_sensitive) {
   if (!attribute || !attribute->is(Kind::string))
-    return key_of(look_up_attribute(interpreter, item, attribute), case_sensitive);
+    return TemplateValue::list(
+        {key_of(look_up_attribute(interpreter, item, attribute), case_sensitive)});
   Vector<TemplateValue> parts;
   TextView rest = attribute->text();
   for (;;) {

@@ -65,32 +65,35 @@ TemplateValue partition(Interpreter&, const TemplateValue& self, Call call) {
 }
 
 // The part of self selected by the optional begin and end of find(), count() ..., and its begin.
+// Nothing, not even "", is in a part that ends before it begins.
 struct Part {
   TextView text;
   std::size_t begin;
 };
-Part part_of(const TemplateValue& self, const Parameters& p) {
+std::optional<Part> part_of(const TemplateValue& self, const Parameters& p) {
   const auto size = static_cast<std::int64_t>(self.text().size());
   const auto place = [&](std::size_t n, std::int64_t absent) {
     if (!p.get(n) || p.get(n)->is(Kind::none)) return absent;
     const std::int64_t at = to_index(*p.get(n));
-    return std::clamp<std::int64_t>(at < 0 ? at + size : at, 0, size);
+    return std::max<std::int64_t>(at < 0 ? at + size : at, 0);
   };
-  const std::int64_t begin = place(1, 0), end = std::max(begin, place(2, size));
-  return {TextView(self.text())
-              .substr(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)),
-          static_cast<std::size_t>(begin)};
+  const std::int64_t begin = place(1, 0), end = std::min(place(2, size), size);
+  if (begin > end) return {};
+  return Part{TextView(self.text())
+                  .substr(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)),
+              static_cast<std::size_t>(begin)};
 }
 
 // startswith() and endswith(): one string, or any of a tuple.
 template <bool at_end>
 TemplateValue has_affix(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, at_end ? "endswith()" : "startswith()", {"prefix", "start", "end"});
-  const TextView text = part_of(self, p).text;
+  const std::optional<Part> inside = part_of(self, p);
+  const TextView text = inside ? inside->text : TextView();
   const auto fits = [&](const TemplateValue& affix) {
     Budget::step();
     const Text& part = need_text(affix, "the argument of startswith() or endswith()");
-    return part.size() <= text.size() &&
+    return inside && part.size() <= text.size() &&
            equal(text.substr(at_end ? text.size() - part.size() : 0, part.size()), part);
   };
   const TemplateValue& affix = p.need(0);
@@ -103,16 +106,20 @@ template <bool from_right, bool must_be_there>
 TemplateValue find_method(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "find()", {"sub", "start", "end"});
   const Text& wanted = need_text(p.need(0), "the argument of find()");
-  const Part part = part_of(self, p);
-  const std::size_t at = from_right ? rfind(part.text, wanted) : find(part.text, wanted);
+  const std::optional<Part> part = part_of(self, p);
+  const std::size_t at = !part        ? Text::npos
+                         : from_right ? rfind(part->text, wanted)
+                                      : find(part->text, wanted);
   if (at == Text::npos && must_be_there) fail("substring not found");
-  return TemplateValue::integer(at == Text::npos ? -1 : static_cast<Integer>(part.begin + at));
+  return TemplateValue::integer(at == Text::npos ? -1 : static_cast<Integer>(part->begin + at));
 }
 
 TemplateValue count(Interpreter&, const TemplateValue& self, Call call) {
   const Parameters p(call, "count()", {"sub", "start", "end"});
   const Text& wanted = need_text(p.need(0), "the argument of count()");
-  const TextView text = part_of(self, p).text;
+  const std::optional<Part> part = part_of(self, p);
+  if (!part) return TemplateValue::integer(0);
+  const TextView text = part->text;
   if (wanted.empty()) return TemplateValue::integer(static_cast<Integer>(text.size() + 1));
   Budget::step(text.size() / 16);
   Integer found = 0;
@@ -152,8 +159,10 @@ Text swapcase(TextView text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (is_upper(text[i]))
       append_lower(out, text, i);
-    else
+    else if (is_lower(text[i]))
       append_upper(out, text[i]);
+    else
+      out += text[i];  // also title case
   }
   return out;
 }

@@ -142,14 +142,22 @@ void wrap_line(TextView line, std::size_t width, bool break_words, bool at_hyphe
     line.remove_prefix(end);
     if (current.size() + chunk.size() > width) {
       if (space) {
-        finish();
+        // White space at the beginning is broken like a long word, and its last part stays.
+        if (break_words && current.empty() && out.empty())
+          current = chunk.substr(0, chunk.size() % width);
+        else
+          finish();
         continue;
       }
       if (!current.empty() && (chunk.size() <= width || !break_words)) {
         finish();
       }
       while (break_words && current.size() + chunk.size() > width) {
-        const std::size_t room = width - current.size();
+        std::size_t room = width - current.size();
+        const TextView fits = chunk.substr(0, room);
+        const std::size_t hyphen = at_hyphens ? rfind(fits, U"-") : TextView::npos;
+        if (hyphen != TextView::npos && !strip(fits.substr(0, hyphen), Side::both, U"-").empty())
+          room = hyphen + 1;
         out.push_back(current + Text(chunk.substr(0, room)));
         chunk.remove_prefix(room);
         current.clear();

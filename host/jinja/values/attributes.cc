@@ -137,10 +137,10 @@ bool has_positions(const TemplateValue& value) {
 
 TemplateValue Interpreter::attribute(const TemplateValue& of, std::string_view name) {
   if (of.is(Kind::undefined)) throw TemplateFailure(of.why_undefined());
+  const TemplateValue* entry = of.is(Kind::dict) ? of.as<Dict>().find(name) : nullptr;
+  if (entry && name.starts_with("__")) return *entry;  // dicts have few attributes with such names
   if (std::optional<TemplateValue> value = python_attribute(of, name)) return std::move(*value);
-  if (of.is(Kind::dict))
-    if (const TemplateValue* value = of.as<Dict>().find(name)) return *value;
-  return missing(of, name);
+  return entry ? *entry : missing(of, name);
 }
 
 TemplateValue Interpreter::item(const TemplateValue& of, const TemplateValue& key) {

@@ -50,7 +50,9 @@ TemplateValue whole_arithmetic(std::string_view sign, Integer a, Integer b) {
     return power(a, b);
   } else {
     if (b == 0) fail("division by zero");
-    if (sign == "/") return TemplateValue::real(static_cast<double>(a) / static_cast<double>(b));
+    if (sign == "/")  // doubles would round a and b before the quotient
+      return TemplateValue::real(
+          static_cast<double>(static_cast<long double>(a) / static_cast<long double>(b)));
     return sign == "//" ? floor_div(a, b) : floor_mod(a, b);
   }
   return TemplateValue::integer(out);
@@ -70,10 +72,18 @@ TemplateValue real_arithmetic(std::string_view sign, double a, double b) {
   }
   if (b == 0) fail("float division by zero");
   if (sign == "/") return TemplateValue::real(a / b);
-  double rest = std::fmod(a, b);
-  if (rest != 0 && (rest < 0) != (b < 0)) rest += b;
+  // The remainder has the sign of b, also if it is 0.
+  double rest = std::fmod(a, b), quotient = (a - rest) / b;
+  if (rest == 0) {
+    rest = std::copysign(0.0, b);
+  } else if ((rest < 0) != (b < 0)) {
+    rest += b;
+    quotient -= 1;
+  }
   if (sign == "%") return TemplateValue::real(rest);
-  return TemplateValue::real(std::round((a - rest) / b));
+  if (quotient == 0) return TemplateValue::real(std::copysign(0.0, a / b));
+  const double floor = std::floor(quotient);
+  return TemplateValue::real(quotient - floor > 0.5 ? floor + 1 : floor);
 }
 
 // "ab" * 3 and [0] * 3
@@ -155,8 +165,7 @@ TemplateValue positive(const TemplateValue& value) {
 
 bool less(const TemplateValue& a, const TemplateValue& b) {
   Budget::step();
-  if (a.is_number() && b.is_number())
-    return a.is_whole() && b.is_whole() ? a.whole() < b.whole() : a.real() < b.real();
+  if (a.is_number() && b.is_number()) return compare_numbers(a, b) < 0;
   if (a.is(Kind::string) && b.is(Kind::string)) return compare(a.text(), b.text()) < 0;
   if (a.kind() == b.kind() && (a.is(Kind::list) || a.is(Kind::tuple))) {
     const auto &x = a.as<ListObject>().items, &y = b.as<ListObject>().items;
@@ -193,11 +202,10 @@ bool compare(std::string_view sign, const TemplateValue& a, const TemplateValue&
   if (sign == "!=") return !equals(a, b);
   if (sign == "in") return contains(b, a);
   if (sign == "not in") return !contains(b, a);
-  const bool numbers = a.is_number() && b.is_number();
   if (sign == "<") return less(a, b);
   if (sign == ">") return less(b, a);
-  // A NaN is neither less nor equal.
-  if (numbers && (std::isnan(a.real()) || std::isnan(b.real()))) return false;
+  if (a.is_number() && b.is_number())
+    return sign == "<=" ? compare_numbers(a, b) <= 0 : compare_numbers(a, b) >= 0;
   return sign == "<=" ? !less(b, a) : !less(a, b);
 }
 

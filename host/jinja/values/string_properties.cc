@@ -48,10 +48,15 @@ TemplateValue has_case(Interpreter&, const TemplateValue& self, const CallArgume
       std::all_of(text.begin(), text.end(), [](Char c) { return !is_cased(c) || wanted(c); }));
 }
 
+// True if words have one upper or title case letter, the first, and some character is cased.
 TemplateValue is_title(Interpreter&, const TemplateValue& self, const CallArguments&) {
-  const Text& text = counted(self);
-  const bool cased = std::any_of(text.begin(), text.end(), is_cased);
-  return TemplateValue::boolean(cased && equal(text, title(text)));
+  bool any = false, in_word = false;
+  for (const Char c : counted(self)) {
+    if (is_cased(c) && is_lower(c) != in_word) return TemplateValue::boolean(false);
+    in_word = is_cased(c);
+    any |= in_word;
+  }
+  return TemplateValue::boolean(any);
 }
 
 constexpr Method kStringProperties[] = {

@@ -223,6 +223,17 @@ bool equal_items(const Vector<TemplateValue>& a, const Vector<TemplateValue>& b)
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), equals);
 }
 
+// keys() and items() compare as sets do.
+bool equal_views(const TemplateValue& a, const TemplateValue& b) {
+  const auto &x = a.as<ListObject>(), &y = b.as<ListObject>();
+  if (x.name == "dict_values" || y.name == "dict_values") return same(a, b);
+  return x.items.size() == y.items.size() &&
+         std::ranges::all_of(x.items, [&](const TemplateValue& item) {
+           return std::ranges::any_of(
+               y.items, [&](const TemplateValue& other) { return equals(item, other); });
+         });
+}
+
 bool equal_dicts(const Dict& a, const Dict& b) {
   if (a.entries().size() != b.entries().size()) return false;
   return std::all_of(a.entries().begin(), a.entries().end(), [&](const Dict::Entry& entry) {
@@ -233,10 +244,22 @@ bool equal_dicts(const Dict& a, const Dict& b) {
 
 }  // namespace
 
+std::partial_ordering compare_numbers(const TemplateValue& a, const TemplateValue& b) {
+  if (a.is_whole() && b.is_whole()) return a.whole() <=> b.whole();
+  if (a.is(Kind::real) && b.is(Kind::real)) return a.real() <=> b.real();
+  if (a.is(Kind::real)) return 0 <=> compare_numbers(b, a);
+  // Only integers below 2^53 are doubles.
+  constexpr double kBeyond = 0x1p127;
+  const double floor = std::floor(b.real());
+  if (!(std::fabs(floor) < kBeyond)) return 0.0 <=> b.real();
+  const auto below = static_cast<Integer>(floor);
+  if (a.whole() != below) return a.whole() <=> below;
+  return floor <=> b.real();
+}
+
 bool equals(const TemplateValue& a, const TemplateValue& b) {
   Budget::step();
-  if (a.is_number() && b.is_number())
-    return a.is(Kind::real) || b.is(Kind::real) ? a.real() == b.real() : a.whole() == b.whole();
+  if (a.is_number() && b.is_number()) return compare_numbers(a, b) == 0;
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {
     case Kind::undefined:
@@ -254,6 +277,8 @@ bool equals(const TemplateValue& a, const TemplateValue& b) {
       return equal_dicts(a.as<Dict>(), b.as<Dict>());
     case Kind::range:
       return equal_items(elements(a), elements(b));
+    case Kind::view:
+      return equal_views(a, b);
     default:
       return same(a, b);
   }

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <compare>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -154,7 +155,7 @@ struct ListObject : Object {
 class Generator : public Object {
  public:
   using Next = std::function<std::optional<TemplateValue>()>;  // nullopt: no more elements
-  // `depth_of_source`: of the value that its elements are made from.
+  // `depth_of_source`: of the value whose elements it changes.
   Generator(Next next, unsigned depth_of_source)
       : Object(sizeof(Generator), depth_of_source + 1), next_(std::move(next)) {}
   std::optional<TemplateValue> next();
@@ -190,6 +191,8 @@ TemplateValue make_dict(Vector<Dict::Entry> entries);
 std::uint64_t hash(const TemplateValue& value);
 
 bool truth(const TemplateValue& value);
+// Compares the exact values of two numbers; a NaN is unordered.
+std::partial_ordering compare_numbers(const TemplateValue& a, const TemplateValue& b);
 // Python's "==": 1 == 1.0 == true.
 bool equals(const TemplateValue& a, const TemplateValue& b);
 // Python's "is": the same object, or an equal constant.

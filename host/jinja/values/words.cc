@@ -72,7 +72,7 @@ Word read_integer(TextView source, std::size_t begin) {
   }
   std::size_t end = digits_end(source, begin);
   if (source[begin] == '0')  // a number that is not 0 does not begin with 0
-    for (end = begin + 1; end < source.size() && source[end] == '0';) ++end;
+    end = digits_end(source, begin, 1);
   return {
       TokenType::integer, end - begin, {}, without_underscores(source.substr(begin, end - begin))};
 }
