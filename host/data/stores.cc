@@ -34,17 +34,20 @@ StoredTokens in_memory(const std::vector<std::string>& patterns, const Reading& 
   return {.view = view_of(store), .sources = store->sources, .path = "", .was_made = false};
 }
 
-// The key of a store of ids covers no vocabulary, so that models of several sizes share it.
-void check_ids(const StoredTokens& store, std::int64_t vocab_size) {
+// The key of a store covers no vocabulary of a model, so that models of several sizes share it.
+void check_ids(const StoredTokens& store, const Reading& reading) {
+  const bool are_produced = reading.form != DataForm::tokens;
+  if (are_produced && reading.tokenizer.vocab_size() <= reading.vocab_size) return;
   std::vector<std::int32_t> ids(std::size_t{1} << 16);
   const TokenIds& all = store.view.tokens;
   for (std::size_t first = 0; first < all.size(); first += ids.size()) {
     ids.resize(std::min(ids.size(), all.size() - first));
     all.copy(first, ids);
     const auto largest = std::ranges::max_element(ids);
-    if (*largest >= vocab_size)
-      fail_id(store.path, first + static_cast<std::size_t>(largest - ids.begin()), *largest,
-              vocab_size);
+    if (*largest < reading.vocab_size) continue;
+    if (are_produced) fail_produced_id(store.path, *largest, reading);
+    fail_id(store.path, first + static_cast<std::size_t>(largest - ids.begin()), *largest,
+            reading.vocab_size);
   }
 }
 
@@ -54,7 +57,7 @@ std::optional<StoredTokens> open_whole(const std::string& path, const Reading& r
                                        bool has_lock) {
   try {
     auto found = open_token_files(path);
-    if (found && reading.form == DataForm::tokens) check_ids(*found, reading.vocab_size);
+    if (found) check_ids(*found, reading);
     // A store gets its name when it is complete, so the manifest was removed later.
     if (!found && has_lock && fs::exists(fs::symlink_status(path))) {
       log::warning("{}: the token store has no {}; it will be rebuilt", path, io::kManifestName);

@@ -51,14 +51,7 @@ class Tokenizing {
   void add_document(std::vector<std::int32_t> ids) {
     const auto largest = std::max_element(ids.begin(), ids.end());
     if (largest != ids.end() && *largest >= reading_.vocab_size)
-      throw UserError(
-          ExitCode::data,
-          {file_,
-           fmt::format("the tokenizer produces the id {} (\"{}\"), but the model has ids 0 to {}",
-                       *largest, printable(reading_.tokenizer.token_bytes(*largest), 40),
-                       reading_.vocab_size - 1),
-           {fmt::format("use the model's own tokenizer, or set model.vocab_size to at least {}",
-                        reading_.tokenizer.vocab_size())}});
+      fail_produced_id(file_, *largest, reading_);
     if (out_.tokens.empty())
       out_.tokens = std::move(ids);  // a document may be a whole large file
     else
@@ -167,6 +160,16 @@ void fail_id(const std::string& file, std::uint64_t index, std::int64_t id,
                    vocab_size - 1),
        {"data.form = \"tokens\" reads files of llm.c, nanoGPT and Megatron; data.tokenizer must be "
         "the tokenizer that produced them"}});
+}
+
+void fail_produced_id(const std::string& where, std::int32_t id, const Reading& reading) {
+  throw UserError(
+      ExitCode::data,
+      {where,
+       fmt::format("the tokenizer produces the id {} (\"{}\"), but the model has ids 0 to {}", id,
+                   printable(reading.tokenizer.token_bytes(id), 40), reading.vocab_size - 1),
+       {fmt::format("use the model's own tokenizer, or set model.vocab_size to at least {}",
+                    reading.tokenizer.vocab_size())}});
 }
 
 }  // namespace lamina::data

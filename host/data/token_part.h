@@ -50,5 +50,8 @@ TokenPart read_bin_part(const std::string& file, const BinPart& part, const Read
 // Throws that error. `index`: the token's, in the file.
 [[noreturn]] void fail_id(const std::string& file, std::uint64_t index, std::int64_t id,
                           std::int64_t vocab_size);
+// Throws the error of an id of the tokenizer that is not below the vocabulary size.
+[[noreturn]] void fail_produced_id(const std::string& where, std::int32_t id,
+                                   const Reading& reading);
 
 }  // namespace lamina::data

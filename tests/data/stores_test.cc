@@ -107,6 +107,20 @@ TEST_F(StoreTest, IsFoundByContentsAndNotByNames) {
   EXPECT_TRUE(open_or_make_store({moved}, by_file, options()).was_made);
 }
 
+TEST_F(StoreTest, AModelWithFewerIdsIsRefusedAsWithTokensInMemory) {
+  const std::string path = dir_.write("a.txt", lines(100));  // each line ends with the id 257
+  const StoredTokens made = store({path});
+  Reading narrow = reading();
+  narrow.vocab_size = 257;
+  const std::string says =
+      ": the tokenizer produces the id 257 (\"\"), but the model has ids 0 to 256\n"
+      "  use the model's own tokenizer, or set model.vocab_size to at least 258";
+  EXPECT_USER_ERROR(tokenize_files({path}, narrow), ExitCode::data, path + says);
+  EXPECT_USER_ERROR(open_or_make_store({path}, narrow, options()), ExitCode::data,
+                    made.path + says);
+  EXPECT_FALSE(store({path}).was_made);  // the store remains
+}
+
 TEST_F(StoreTest, DoesNotDependOnThreads) {
   const std::string path = dir_.write("a.txt", lines(3000));
   StoreOptions threaded = options();
