@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <map>
 
 #include "backends/cpu/backend.h"
@@ -14,6 +15,7 @@
 #include "io/safetensors_writer.h"
 #include "io/weight_files.h"
 #include "support/agreement.h"
+#include "support/expect_error.h"
 #include "support/goldens.h"
 #include "support/models.h"
 #include "support/paths.h"
@@ -69,22 +71,32 @@ TEST(HfGoldens, SomeFamilyIsBuiltThatTheyAreAbout) {
   EXPECT_GE(computed, std::min<std::size_t>(folders.size(), 14));
 }
 
+std::vector<io::TensorSpec> specs_of(const io::WeightFiles& files) {
+  std::vector<io::TensorSpec> specs;
+  for (std::string_view name : files.names())
+    specs.push_back({std::string(name), files.tensor(name).dtype, files.tensor(name).shape});
+  return specs;
+}
+
+// Writes a case with these numbers to `folder`; files that it lacks are links to the case `name`.
+void write_case(const TempDir& folder, const std::string& name,
+                const std::vector<io::TensorSpec>& specs,
+                const std::function<std::span<const std::byte>(const io::TensorSpec&)>& bytes_of) {
+  io::write_safetensors(folder / "golden.safetensors", specs, {}, bytes_of);
+  for (const fs::directory_entry& entry : fs::directory_iterator(kOwnCases / name))
+    if (const std::string file = folder / entry.path().filename().string(); !fs::exists(file))
+      fs::create_symlink(fs::absolute(entry.path()), file);
+}
+
 // Copies the case `name` to `folder` with other numbers: `change` gets a copy of each tensor's
 // bytes. `more`, if given, is an additional tensor of one number.
 void change_case(const TempDir& folder, const std::string& name, const std::string& more,
                  const std::function<void(std::string_view, std::vector<std::byte>&)>& change) {
-  fs::path from = kOwnCases / name;
-  for (const fs::directory_entry& entry : fs::directory_iterator(from))
-    if (entry.path().filename() != "golden.safetensors")
-      fs::create_symlink(fs::absolute(entry.path()), folder / entry.path().filename().string());
-  io::WeightFiles golden((from / "golden.safetensors").string());
-  std::vector<io::TensorSpec> specs;
-  for (std::string_view tensor : golden.names())
-    specs.push_back(
-        {std::string(tensor), golden.tensor(tensor).dtype, golden.tensor(tensor).shape});
+  const io::WeightFiles golden((kOwnCases / name / "golden.safetensors").string());
+  std::vector<io::TensorSpec> specs = specs_of(golden);
   if (!more.empty()) specs.push_back({more, DType::f32, {1}});
   std::vector<std::byte> bytes;
-  io::write_safetensors(folder / "golden.safetensors", specs, {}, [&](const io::TensorSpec& spec) {
+  write_case(folder, name, specs, [&](const io::TensorSpec& spec) {
     bytes.assign(sizeof(float), std::byte{0});
     if (spec.name != more) {
       std::span<const std::byte> stored = golden.tensor(spec.name).bytes;
@@ -123,17 +135,63 @@ TEST(Verify, CountsTokensWithAnotherChoiceOfExperts) {
   EXPECT_EQ(found, 1);
 }
 
+TEST(Verify, GreedyLogitsAreThoseAfterThePrompt) {
+  const auto verify_rows = [](std::int64_t rows) {
+    TempDir folder;
+    folder.write("golden.json", R"({"prompt_length": 7})");
+    const std::vector<std::byte> zeros(sizeof(float) * 149 * 12);
+    write_case(folder, "llama3_gqa",
+               {{"greedy_ids", DType::i32, {1, 12}}, {"greedy_logits", DType::f32, {rows, 149}}},
+               [&](const io::TensorSpec& spec) {
+                 return std::span(zeros).first(static_cast<std::size_t>(io::num_bytes(spec)));
+               });
+    return verify(folder.path());
+  };
+  for (const std::int64_t rows : {1, 12})
+    EXPECT_ERROR_SAYS(
+        verify_rows(rows), ExitCode::checkpoint,
+        "tensor 'greedy_logits' is [" + std::to_string(rows) + ", 149]; expected [5, 149]");
+  EXPECT_EQ(verify_rows(5).rows.at(0).quantity, "greedy_logits");
+}
+
+TEST(Verify, ParametersOfAnotherSizeFail) {
+  const std::string cut = "final.model.embed_tokens.weight";
+  const io::WeightFiles golden((kOwnCases / "train_llama3" / "golden.safetensors").string());
+  std::vector<io::TensorSpec> specs = specs_of(golden);
+  std::ranges::find(specs, cut, &io::TensorSpec::name)->shape = {1};
+  TempDir folder;
+  write_case(folder, "train_llama3", specs, [&](const io::TensorSpec& spec) {
+    return golden.tensor(spec.name).bytes.first(static_cast<std::size_t>(io::num_bytes(spec)));
+  });
+  int found = 0;
+  for (const inspect::VerifyRow& row : verify(folder.path()).rows) {
+    if (row.quantity != cut && row.quantity != cut + " (rms)") continue;
+    ++found;
+    EXPECT_EQ(row.error, std::numeric_limits<double>::infinity()) << row.quantity;
+  }
+  EXPECT_EQ(found, 2);
+}
+
+TEST(Verify, AQuantityWithoutALayerIsUnknown) {
+  // 2^64 has 0 as its lower 64 bits.
+  for (const std::string name : {"attn.18446744073709551616", "attn.-0", "attn."}) {
+    TempDir folder;
+    change_case(folder, "llama3_gqa", name, [](auto, auto&) {});
+    const inspect::VerifyReport report = verify(folder.path());
+    ASSERT_EQ(report.skipped.size(), 1u);
+    EXPECT_EQ(report.skipped[0].quantity, name);
+    EXPECT_TRUE(report.skipped[0].tags.empty()) << name;
+  }
+}
+
 // A copy of llama3_gqa in which all bytes of a weight have one value.
 void change_weight(const fs::path& folder, std::string_view weight, std::byte value) {
   fs::path from = kOwnCases / "llama3_gqa";
   for (const char* name : {"config.json", "golden.json", "golden.safetensors"})
     fs::create_symlink(fs::absolute(from / name), folder / name);
   io::WeightFiles files(from.string());
-  std::vector<io::TensorSpec> specs;
-  for (std::string_view name : files.names())
-    specs.push_back({std::string(name), files.tensor(name).dtype, files.tensor(name).shape});
   std::vector<std::byte> changed;
-  io::write_weight_files(folder.string(), specs, [&](const io::TensorSpec& spec) {
+  io::write_weight_files(folder.string(), specs_of(files), [&](const io::TensorSpec& spec) {
     std::span<const std::byte> bytes = files.tensor(spec.name).bytes;
     if (spec.name != weight) return bytes;
     changed.assign(bytes.size(), value);

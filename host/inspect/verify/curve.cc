@@ -1,4 +1,5 @@
 // Compares a short training run from a case's weights.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -103,8 +104,8 @@ void Verifier::compare_parameters(const std::string& prefix, const train::TrainS
     if (!case_.has(name)) continue;
     std::vector<float> got = as_published(p, state.masters(), weights::Values::weights),
                        want = case_.floats(name);
-    double sum = 0;
-    for (std::size_t i = 0; i < got.size(); ++i) {
+    double sum = got.size() == want.size() ? 0 : kInfinity;
+    for (std::size_t i = 0; i < std::min(got.size(), want.size()); ++i) {
       double d = static_cast<double>(got[i]) - static_cast<double>(want[i]);
       sum += d * d;
     }

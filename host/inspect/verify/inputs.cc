@@ -52,13 +52,13 @@ class Inputs {
       check_ids(prefix + "greedy_ids", 2);
       require(prefix + "greedy_ids", case_.shape(prefix + "greedy_ids")[0] == 1,
               "[1, N], the prompt and its continuation");
-      return;
+    } else {
+      check_ids(prefix + "greedy_ids", 1);
+      check_ids(prefix + "prompt_ids", 1);
     }
-    check_ids(prefix + "greedy_ids", 1);
-    check_ids(prefix + "prompt_ids", 1);
+    const auto tokens = std::ssize(read_greedy(case_, prefix).continuation);
     if (case_.has(prefix + "greedy_logits"))
-      require_shape(prefix + "greedy_logits",
-                    {case_.shape(prefix + "greedy_ids")[0], model_.vocab_size()});
+      require_shape(prefix + "greedy_logits", {tokens, model_.vocab_size()});
   }
 
   void check_batches() const {
@@ -133,6 +133,18 @@ program::Rows read_rows(const GoldenCase& c, const std::string& prefix) {
   if (const std::string name = prefix + "position_ids"; c.has(name) && c.shape(name).ndim() == 2)
     rows.positions = c.ints(name);
   return rows;
+}
+
+GreedyText read_greedy(const GoldenCase& c, const std::string& prefix) {
+  std::vector<std::int32_t> ids = c.ints(prefix + "greedy_ids");
+  const JsonValue length = c.info.root().find("prompt_length");
+  if (c.has(prefix + "prompt_ids") || !length)
+    return {c.ints(prefix + "prompt_ids"), std::move(ids)};
+  const std::int64_t count = length.as_int64();
+  if (count < 1 || count >= std::ssize(ids))
+    length.fail(fmt::format("is {}; '{}greedy_ids' has {} ids, and the prompt must be shorter",
+                            count, prefix, ids.size()));
+  return {{ids.begin(), ids.begin() + count}, {ids.begin() + count, ids.end()}};
 }
 
 }  // namespace lamina::inspect

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -64,11 +65,10 @@ std::optional<std::int64_t> layer_in(std::string_view name, const Quantity& q) {
   name.remove_prefix(q.before.size());
   if (name.size() <= q.after.size()) return std::nullopt;
   name.remove_suffix(q.after.size());
-  std::int64_t layer = 0;
-  for (char c : name) {
-    if (c < '0' || c > '9') return std::nullopt;
-    layer = 10 * layer + (c - '0');
-  }
+  std::uint32_t layer = 0;
+  const char* const end = name.data() + name.size();
+  const auto [stop, bad] = std::from_chars(name.data(), end, layer);
+  if (bad != std::errc() || stop != end) return std::nullopt;
   return layer;
 }
 

@@ -50,21 +50,6 @@ std::vector<float> in_streams(const std::vector<float>& x, std::size_t wanted, s
   return out;
 }
 
-// A prompt and the greedy tokens after it. Without a tensor for the prompt, it is the beginning of
-// the greedy ids, with the length in golden.json.
-std::pair<std::vector<std::int32_t>, std::vector<std::int32_t>> read_greedy(
-    const GoldenCase& golden, const std::string& prefix) {
-  std::vector<std::int32_t> ids = golden.ints(prefix + "greedy_ids");
-  const JsonValue length = golden.info.root().find("prompt_length");
-  if (golden.has(prefix + "prompt_ids") || !length)
-    return {golden.ints(prefix + "prompt_ids"), std::move(ids)};
-  const std::int64_t count = length.as_int64();
-  if (count < 1 || count >= std::ssize(ids))
-    length.fail(fmt::format("is {}; '{}greedy_ids' has {} ids, and the prompt must be shorter",
-                            count, prefix, ids.size()));
-  return {{ids.begin(), ids.begin() + count}, {ids.begin() + count, ids.end()}};
-}
-
 }  // namespace
 
 Verifier::Verifier(const std::string& directory, DType dtype, const registry::Catalog& plugins,
