@@ -45,9 +45,6 @@ class Search {
         beams_(static_cast<std::size_t>(options.num_beams)),
         running_(beams_) {
     running_[0].score = 0;  // all beams are equal at the start, so one counts
-    sampling_ = options.sampler;
-    sampling_.end_tokens = options.end_tokens;
-    sampling_.max_new_tokens = options.max_new_tokens;
     if (tokenizer && !options.stop.empty() && !options.begins_text)
       before_ = last_text_tokens(*tokenizer, session.tokens());
   }
@@ -87,7 +84,7 @@ class Search {
       row.resize(vocab);
       for (std::size_t i = 0; i < vocab; ++i)
         row[i] = static_cast<float>(static_cast<double>(of_beam[i]) + shift);
-      apply_penalties(sampling_, session_.tokens(static_cast<std::int64_t>(b)), length_,
+      apply_penalties(options_.sampler, session_.tokens(static_cast<std::int64_t>(b)), length_,
                       Logits(row));
       for (std::size_t i = 0; i < vocab; ++i) {
         const Candidate c{static_cast<double>(row[i]) + running_[b].score, b,
@@ -173,7 +170,6 @@ class Search {
   std::size_t prompt_, length_ = 0;  // tokens of the prompt, and of each beam's output
   const text::Tokenizer* tokenizer_;
   const GenerateOptions& options_;
-  SamplerOptions sampling_;
   std::vector<std::int32_t> before_;  // tokens of the prompt that determine how the text begins
   std::size_t beams_;
   std::vector<Beam> running_, ended_;  // best first

@@ -64,10 +64,7 @@ Generated draw(Session& session, std::span<const std::int32_t> prompt,
     shown.follow(session.tokens());
     shown.follow(prompt);
   }
-  SamplerOptions sampling = options.sampler;
-  sampling.end_tokens = options.end_tokens;
-  sampling.max_new_tokens = options.max_new_tokens;
-  Sampler sampler(std::move(sampling));
+  Sampler sampler(options.sampler);
   // Log probabilities need whole rows.
   const ShortlistScope scope(
       session, options.num_logprobs > 0 ? ShortlistShape{}
@@ -124,6 +121,8 @@ Generated generate(Session& session, std::span<const std::int32_t> prompt,
   const bool is_cut = options.room_tokens < options.max_new_tokens;
   GenerateOptions within = options;
   within.max_new_tokens = std::min(options.max_new_tokens, options.room_tokens);
+  within.sampler.end_tokens = options.end_tokens;
+  within.sampler.max_new_tokens = options.max_new_tokens;  // no forced end where the context cuts
   Generated out = options.num_beams > 1
                       ? beam_search(session, prompt, tokenizer, within, emit, should_stop)
                       : draw(session, prompt, tokenizer, within, emit, should_stop);

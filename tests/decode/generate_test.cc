@@ -119,6 +119,15 @@ TEST(Generate, ATextThatTheContextCutsSaysSo) {
             StopReason::stop_string);
 }
 
+TEST(Generate, ATextThatTheContextCutsBeginsTheWholeTextAndHasNoForcedEnd) {
+  Parrot parrot("x!?");
+  GenerateOptions options = {.max_new_tokens = 3, .room_tokens = 2};
+  options.sampler.forced_last = {'a'};
+  EXPECT_THAT(parrot.generate(options).tokens, ::testing::ElementsAre('!', '?'));
+  options.room_tokens = 3;
+  EXPECT_THAT(parrot.generate(options).tokens, ::testing::ElementsAre('!', '?', 'a'));
+}
+
 TEST(Generate, TheEndTokenIsOneOfManyWhereItIsIgnored) {
   Parrot parrot("x!");
   const Generated out =
