@@ -55,7 +55,7 @@ constexpr std::array kKeys = {
     GenerationKey{"force-first-ids", "", of_sampler<&S::forced_first>, "1,2,3",
                   "Token ids at the start of the output."},
     GenerationKey{"force-last-ids", "forced_eos_token_id", of_sampler<&S::forced_last>, "1,2,3",
-                  "Token ids for the last of -n tokens."},
+                  "Token ids; the last of -n tokens is one of them."},
     GenerationKey{"suppress-ids", "suppress_tokens", of_sampler<&S::suppressed>, "1,2,3",
                   "Token ids to exclude."},
     GenerationKey{"suppress-first-ids", "begin_suppress_tokens",

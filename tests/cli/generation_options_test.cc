@@ -107,9 +107,10 @@ TEST(GenerationOptions, RefuseMoreTokensThanTheTextMayHave) {
   EXPECT_EQ(refused({"--force-first-ids", "1,2,3"}),
             "error: --force-first-ids: needs 3 tokens, but -n allows 2\n  use at least -n 3\n");
   EXPECT_THAT(refused({"--force-first-ids", "1,2", "--force-last-ids", "3,4"}),
-              HasSubstr("--force-last-ids: needs 4 tokens, but -n allows 2"));
+              HasSubstr("--force-last-ids: needs 3 tokens, but -n allows 2"));
   EXPECT_THAT(refused({"--min-tokens", "9"}), HasSubstr("--min-tokens: needs 9 tokens"));
-  EXPECT_EQ(decode({"-n", "2", "--force-first-ids", "1", "--force-last-ids", "3"}).code, 0);
+  EXPECT_EQ(decode({"-n", "2", "--force-first-ids", "1", "--force-last-ids", "3,4,5"}).code, 0);
+  EXPECT_EQ(decode({"-n", "1", "--force-last-ids", "3,4,5"}).code, 0);
 }
 
 TEST(GenerationOptions, RefuseIdsOutsideOfTheVocabulary) {

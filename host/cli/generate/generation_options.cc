@@ -303,9 +303,8 @@ void refuse_without_effect(const Arguments& a, const GenerateOptions& options) {
              fmt::format("use at least -n {}", tokens));
   };
   const auto first = options.sampler.forced_first.size();
-  const auto last = options.sampler.forced_last.size();
   refuse_longer("force-first-ids", first);
-  refuse_longer("force-last-ids", a.has("force-first-ids") ? first + last : last);
+  refuse_longer("force-last-ids", first + 1);
   refuse_longer("min-tokens", static_cast<std::uint64_t>(options.sampler.min_new_tokens));
 }
 
