@@ -278,6 +278,8 @@ TEST_F(ChatProgram, MistakesInAPipeEndItWithTheirWords) {
       {"/set ignore-eos 1\\n", "error: /set: 'ignore-eos' must be on or off, got '1'\n"},
       {"/set bad-ids 1,x\\n",
        "error: /set: got '1,x'; expected numbers separated by commas, eg 1,2,3\n"},
+      {"/set suppress-ids 1,2 3\\n",
+       "error: /set: got '1,2 3'; expected numbers separated by commas, eg 1,2,3\n"},
       {"/save\\n", "error: /save: needs a file name\n"},
       {"/regen\\n", "error: /regen: there is no answer yet\n"},
   };

@@ -90,7 +90,7 @@ struct Assign {
   }
   void operator()(decode::Ids* out) const {
     out->clear();
-    for (const std::string& text : texts()) *out = parse_ids(text, where);
+    if (!values.empty()) *out = parse_ids(texts().back(), where);
   }
   void operator()(decode::Words* out) const {
     out->clear();
@@ -261,9 +261,9 @@ std::vector<Value> read_values(const GenerationKey& key, const Option& option,
                                GenerateOptions& options) {
   if (option.key.type == Type::boolean) return {read_switch(key.name, text, where)};
   const bool is_text = std::holds_alternative<decode::Texts*>(key.place(options));
+  const bool splits = option.repeatable && !is_text;
   std::vector<Value> out;
   for (std::size_t begin = 0; begin <= text.size();) {
-    const bool splits = option.key.type == Type::string && !is_text;
     const std::size_t end = splits ? std::min(text.find(' ', begin), text.size()) : text.size();
     const std::string part = text.substr(begin, end - begin);
     begin = end + 1;
