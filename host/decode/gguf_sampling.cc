@@ -39,6 +39,7 @@ class Reader {
         assign(row, std::clamp(*value, row.lowest, row.highest));
     read_suppressed();
     find_missing();
+    read_window();
     return std::move(out_);
   }
 
@@ -86,7 +87,7 @@ class Reader {
     out_.missing.push_back(fmt::format("{} = {}", whole(key), value));
   }
 
-  // Collects active samplers that lamina lacks, and the window of an active penalty.
+  // Collects active samplers that lamina lacks.
   void find_missing() {
     if (const auto order = file_.text(whole("sequence")); order && !order->empty())
       miss("sequence", fmt::format("'{}'", *order));
@@ -95,12 +96,16 @@ class Reader {
     if (const auto chance = number("xtc_probability");
         chance && *chance > 0 && number("xtc_threshold").value_or(0) <= 0.5)
       miss("xtc_probability", fmt::format("{}", *chance));
+  }
+
+  // The window of an active penalty.
+  void read_window() {
     const auto window = number("penalty_last_n");
     if (!window || *window == -1 || options_.sampler.repetition_penalty == 1) return;
-    if (*window == 0)
-      options_.sampler.repetition_penalty = 1;
-    else
-      miss("penalty_last_n", fmt::format("{}", *window));
+    options_.sampler.repetition_penalty = 1;
+    if (*window == 0) return;
+    out_.missing_window = fmt::format("{} = {}", whole("penalty_last_n"), *window);
+    std::erase(out_.config.used, "repetition_penalty");
   }
 
   const io::GgufFile& file_;

@@ -7,6 +7,7 @@
 
 #include "cli/trained_run.h"
 #include "core/json.h"
+#include "support/gguf_conversion.h"
 #include "support/goldens.h"
 
 namespace lamina::cli {
@@ -275,6 +276,37 @@ TEST(GenerationOptions, AModelMayWantNoSampling) {
       PublishedModel(R"({"do_sample": false, "temperature": 0.6})").decode({"-n", "3"});
   EXPECT_THAT(greedy.err, HasSubstr("temp 0 (generation_config.json)\n"));
   EXPECT_EQ(greedy.out, PublishedModel("{}").decode({"-n", "3", "--temp", "0"}).out);
+}
+
+// Such a penalty is for the last tokens: without the window it would be another one.
+TEST(GenerationOptions, APenaltyWithAWindowInAGgufFileIsReplacedByOptions) {
+  lamina::testing::GgufConversion model =
+      lamina::testing::as_llama(lamina::testing::golden_dir() / "hf" / "llama3_gqa");
+  model.layers(lamina::testing::kFeedForwardNames);
+  model.gguf.set("general.sampling.penalty_repeat", 1.5f);
+  model.gguf.set("general.sampling.penalty_last_n", 64u);
+  const lamina::testing::TempDir folder;
+  const std::string file = folder.write("model.gguf", model.gguf.bytes());
+  const auto decoded = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"decode", "-m", file, "--ids", "1,5,7", "-n", "2", "--verbose"});
+    return lamina_program(words);
+  };
+  const Finished refused = decoded({});
+  EXPECT_EQ(refused.code, 4);
+  EXPECT_THAT(refused.err,
+              HasSubstr("error: " + file +
+                        ": requires a sampling method that lamina does not have: "
+                        "general.sampling.penalty_last_n = 64\n"
+                        "  --temp X samples without it; --temp 0 takes the likeliest tokens\n"
+                        "  --repeat-penalty X replaces the penalty by one of all tokens; 1 is "
+                        "none\n"));
+  const Finished sampled = decoded({"--temp", "0.7"});
+  EXPECT_EQ(sampled.code, 0);
+  EXPECT_THAT(sampled.err, HasSubstr("temp 0.7 (given)"));
+  EXPECT_THAT(sampled.err, Not(HasSubstr("repeat-penalty")));
+  const Finished penalised = decoded({"--repeat-penalty", "1.2"});
+  EXPECT_EQ(penalised.code, 0);
+  EXPECT_THAT(penalised.err, HasSubstr("repeat-penalty 1.2 (given)"));
 }
 
 TEST(GenerationOptions, ModelValuesMustBeFinite) {

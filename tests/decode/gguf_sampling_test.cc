@@ -81,10 +81,20 @@ TEST(GgufSampling, OtherWaysToSampleAreNamed) {
                                       .set("general.sampling.penalty_repeat", 1.5f)
                                       .set("general.sampling.penalty_last_n", 64u)
                                       .set("general.sampling.sequence", "top_k;temperature"));
-  EXPECT_THAT(s.sampling.missing,
-              ElementsAre("general.sampling.sequence = 'top_k;temperature'",
-                          "general.sampling.mirostat = 2", "general.sampling.xtc_probability = 0.5",
-                          "general.sampling.penalty_last_n = 64"));
+  EXPECT_THAT(s.sampling.missing, ElementsAre("general.sampling.sequence = 'top_k;temperature'",
+                                              "general.sampling.mirostat = 2",
+                                              "general.sampling.xtc_probability = 0.5"));
+  EXPECT_EQ(s.sampling.missing_window, "general.sampling.penalty_last_n = 64");
+}
+
+// Otherwise --temp would sample with a penalty of all tokens, which is neither.
+TEST(GgufSampling, APenaltyWithAWindowIsNone) {
+  const SampledByFile s = sampled(GgufBuilder()
+                                      .set("general.sampling.top_k", 20u)
+                                      .set("general.sampling.penalty_repeat", 1.5f)
+                                      .set("general.sampling.penalty_last_n", 64u));
+  EXPECT_EQ(s.options.sampler.repetition_penalty, 1);
+  EXPECT_THAT(s.sampling.config.used, ElementsAre("top_k"));
 }
 
 TEST(GgufSampling, AWindowOfNoTokensIsNoPenalty) {
@@ -93,6 +103,7 @@ TEST(GgufSampling, AWindowOfNoTokensIsNoPenalty) {
                                       .set("general.sampling.penalty_last_n", 0u));
   EXPECT_EQ(s.options.sampler.repetition_penalty, 1);
   EXPECT_THAT(s.sampling.missing, IsEmpty());
+  EXPECT_EQ(s.sampling.missing_window, std::nullopt);
 }
 
 TEST(GgufSampling, ValuesThatCannotBeAreRefusedByKey) {

@@ -71,8 +71,8 @@ Metadata byte_level_model() {
 }
 
 std::string show(const decode::GgufSampling& sampling) {
-  return fmt::format("{} {}\n", fmt::join(sampling.config.used, ","),
-                     fmt::join(sampling.missing, ","));
+  return fmt::format("{} {} {}\n", fmt::join(sampling.config.used, ","),
+                     fmt::join(sampling.missing, ","), sampling.missing_window.value_or(""));
 }
 
 // Returns the contents of such a file: values of the model, tokens, sampling, rendered texts; or

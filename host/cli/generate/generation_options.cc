@@ -204,16 +204,22 @@ void warn_of_end_tokens(const model::Loaded& m, const std::vector<std::int32_t>&
 }
 
 // Applies the sampling defaults of a GGUF file. Sampling methods that lamina does not have are
-// replaced by --temp; without --temp they are an error.
+// replaced by --temp, and a penalty by --repeat-penalty, too; without these they are an error.
 decode::GenerationConfig read_gguf_sampling(const Arguments& a, const std::string& path,
                                             GenerateOptions& options) {
   decode::GgufSampling out = decode::apply_gguf_sampling(io::GgufModel(path).first(), options);
+  std::vector<std::string> notes = {
+      "--temp X samples without it; --temp 0 takes the likeliest tokens"};
+  if (out.missing_window && !a.has("repeat-penalty")) {
+    out.missing.push_back(*out.missing_window);
+    notes.emplace_back("--repeat-penalty X replaces the penalty by one of all tokens; 1 is none");
+  }
   if (!out.missing.empty() && !a.has("temp"))
     throw UserError(ExitCode::checkpoint,
                     {path,
                      fmt::format("requires a sampling method that lamina does not have: {}",
                                  fmt::join(out.missing, ", ")),
-                     {"--temp X samples without it; --temp 0 takes the likeliest tokens"}});
+                     std::move(notes)});
   return std::move(out.config);
 }
 
