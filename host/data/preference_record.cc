@@ -36,10 +36,11 @@ std::string text_of(const JsonValue& value) {
   return json.text();
 }
 
-// Returns the number of messages at the start that are equal in both.
+// Returns the number of messages at the start that are equal in both. As in TRL, the last one of a
+// list is an answer.
 std::size_t common_messages(const std::vector<JsonValue>& a, const std::vector<JsonValue>& b) {
   std::size_t n = 0;
-  while (n < a.size() && n < b.size() && text_of(a[n]) == text_of(b[n])) ++n;
+  while (n + 1 < a.size() && n + 1 < b.size() && text_of(a[n]) == text_of(b[n])) ++n;
   return n;
 }
 
@@ -89,16 +90,17 @@ std::vector<MaskedTokens> read_preference_record(const JsonValue& record, const 
   const JsonValue chosen = record_member(record, "chosen", "", {form}),
                   rejected = record_member(record, "rejected", "", {form}),
                   prompt = member_of(record, "prompt");
-  if (text_of(chosen) == text_of(rejected)) return {};
+  if (!chosen.is_string() && !chosen.is_array())
+    chosen.fail("must be a text or a list of messages, got " + chosen.describe(), {form});
   std::vector<MaskedTokens> out =
       chosen.is_string() ? texts(prompt, chosen.as_string(), rejected.as_string(), reading)
                          : messages(prompt, record, place, reading);
+  if (out[0].ids == out[1].ids) return {};
   // The first token of a document is input only.
   for (std::size_t i = 0; i < out.size(); ++i)
     if (out[i].ids.empty() || std::find(out[i].generated.begin() + 1, out[i].generated.end(),
                                         true) == out[i].generated.end())
       (i == 0 ? chosen : rejected).fail("has no token that the model could learn to predict");
-  if (out[0].ids == out[1].ids) return {};  // equal tokens from different texts
   return out;
 }
 

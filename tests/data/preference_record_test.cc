@@ -219,9 +219,34 @@ TEST(PreferenceRecord, NamesMissingMembers) {
                     ExitCode::data, "prompt");
 }
 
+TEST(PreferenceRecord, ValuesThatAreNoAnswersAreRefusedEvenIfTheyAreTheSame) {
+  const auto load = [](const std::string& value) {
+    Preferences(R"({"prompt": "x", "chosen": )" + value + R"(, "rejected": )" + value + "}").load();
+  };
+  for (const char* value : {"null", "5", "{}"})
+    EXPECT_ERROR_SAYS(load(value), ExitCode::data,
+                      "'chosen' must be a text or a list of messages, got ");
+  EXPECT_ERROR_SAYS(load("[5, 6]"), ExitCode::data, "pairs.jsonl:1: ");
+  EXPECT_ERROR_SAYS(load(R"([{"role": "user", "content": "x"}, {"role": "assistant"}])"),
+                    ExitCode::data, "has the role assistant and no content");
+  EXPECT_ERROR_SAYS(Preferences(R"({"prompt": 5, "chosen": "y", "rejected": "y"})").load(),
+                    ExitCode::data, "'prompt' must be ");
+}
+
+// As in TRL: the prompt ends before the last message of the shorter list.
+TEST(PreferenceRecord, AnAnswerMayBeginTheOther) {
+  const std::string turns =
+      R"({"role": "user", "content": "x"}, {"role": "assistant", "content": "y"})";
+  EXPECT_EQ(
+      Preferences("{\"chosen\": [" + turns + "], \"rejected\": [" + turns + ", " + turns + "]}")
+          .rows(),
+      (Rows{{"u:x\na:[y][\n]", "u:x\na:[y][\n][u][:][x][\n][a][:][y][\n]"}}));
+}
+
 TEST(PreferenceRecord, AnswersThatAreTheSameHaveNothingToCompare) {
   const std::string same[] = {
       R"({"prompt": "x", "chosen": "y", "rejected": "y"})", R"({"chosen": "xy", "rejected": "xy"})",
+      R"({"chosen": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "y"}], "rejected": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "y"}]})",
       // Other members, or another order of members, that the template does not show.
       R"({"prompt": [{"role": "user", "content": "q"}], "chosen": [{"role": "assistant", "content": "y"}], "rejected": [{"content": "y", "role": "assistant", "id": 7}]})",
       R"({"chosen": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "y"}], "rejected": [{"content": "q", "role": "user"}, {"content": "y", "role": "assistant"}]})"};
