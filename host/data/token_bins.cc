@@ -102,6 +102,9 @@ Index read_index(const std::string& path) {
     sequence_end.push_back(sequence_end.back() + static_cast<std::uint64_t>(length));
   }
   const std::size_t borders = kHeaderBytes + num_sequences * 12;
+  if (num_borders > 0)
+    if (const auto first = read_at<std::int64_t>(bytes, borders); first != 0)
+      fail(path, fmt::format("document 0 begins at sequence {}; expected sequence 0", first));
   for (std::uint64_t i = 1; i < num_borders; ++i) {
     const auto sequence = read_at<std::int64_t>(bytes, borders + i * 8);
     if (sequence < 0 || static_cast<std::uint64_t>(sequence) > num_sequences ||

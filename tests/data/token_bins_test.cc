@@ -179,6 +179,8 @@ TEST(TokenBins, ADamagedIndexIsNamed) {
   expect(changed(34, 3), "a.idx: sequence 1");
   expect(changed(good.size() - 8, 2), "a.idx: its documents do not cover all sequences");
   expect(changed(good.size() - 16, 9), "a.idx: document 0 ends at sequence 9 of 3");
+  expect(changed(good.size() - 24, 1),
+         "a.idx: document 0 begins at sequence 1; expected sequence 0");
   for (std::size_t kept = 0; kept < good.size(); ++kept) expect(good.substr(0, kept), "a.idx: is ");
   dir.write("a.idx", good);
   EXPECT_ERROR_SAYS(read_tokens(dir.write("a.bin", "12345678")), ExitCode::data,
