@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/read_file.h"
+#include "core/system_error.h"
 #include "data/compressed_file.h"
 #include "io/mapped_file.h"
 
@@ -18,6 +19,15 @@ constexpr std::size_t kLlmcHeaderBytes = 256 * 4;
 [[noreturn]] void fail(const std::string& path, std::string what,
                        std::vector<std::string> notes = {}) {
   throw UserError(ExitCode::data, {path, std::move(what), std::move(notes)});
+}
+
+// No file has a name that is too long for its file system.
+bool has_file(const std::filesystem::path& path) {
+  std::error_code error;
+  const bool found = std::filesystem::exists(path, error);
+  if (error && error != std::errc::filename_too_long)
+    fail(path.string(), "cannot be read: " + system_error_text(error.value()));
+  return found;
 }
 
 template <typename T>
@@ -210,13 +220,13 @@ std::optional<BinPart> TokenBins::next() {
 
 bool is_token_index(std::string_view path) {
   if (!path.ends_with(".idx")) return false;
-  if (std::filesystem::exists(std::filesystem::path(path).replace_extension(".bin"))) return true;
+  if (has_file(std::filesystem::path(path).replace_extension(".bin"))) return true;
   return read_beginning(std::string(path), ExitCode::data, kMegatron.size()) == kMegatron;
 }
 
 std::string token_index_of(const std::string& path) {
   const std::string index = std::filesystem::path(path).replace_extension(".idx").string();
-  return index != path && std::filesystem::exists(index) ? index : "";
+  return index != path && has_file(index) ? index : "";
 }
 
 std::int64_t id_in(const BinPart& part, std::size_t i) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 
 #include "core/json.h"
 #include "data/stores.h"
@@ -100,6 +101,16 @@ TEST(TokenBins, AnIndexIsNeverReadAsTokens) {
                     "  give it the name of its token file, with the extension .idx");
   // Tokens may have any name.
   EXPECT_EQ(read_tokens(dir.write("d.idx", tokens)).tokens, (Ids{5, 257, 6, 7, 8}));
+}
+
+TEST(TokenBins, AFileMayHaveTheLongestName) {
+  TempDir dir;
+  const std::string longest(255, 'x');
+  const std::string tokens = raw_bytes(std::vector<std::uint16_t>{5, 6});
+  EXPECT_EQ(read_tokens(dir.write(longest, tokens)).tokens, (Ids{5, 6}));
+  std::filesystem::create_symlink("loop.idx", dir / "loop.idx");
+  EXPECT_ERROR_SAYS(read_tokens(dir.write("loop.bin", tokens)), ExitCode::data,
+                    "loop.idx: cannot be read: ");
 }
 
 TEST(TokenBins, PartsDoNotChangeTheTokens) {
