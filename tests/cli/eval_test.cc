@@ -302,6 +302,8 @@ TEST(EvalAgainst, RefusesModelsThatCannotBeCompared) {
             "error: --separator: has no effect with --ids\n  remove one of them\n");
   EXPECT_EQ(refusal({"--against", trained_run(), "--ids", "1,258"}),
             "error: --ids: id 258 is outside the vocabulary of 258; use 0 to 257\n");
+  EXPECT_EQ(refusal({"--against", trained_run(), "--ids", "1"}),
+            "error: --ids: no token follows another in its document\n");
   EXPECT_EQ(refusal({"--against", trained_run(), "--ids", "1,2", "--task", "answers"}),
             "error: --against: cannot be used with --task answers; it belongs to --task text\n  "
             "remove it, or add --task text\n");

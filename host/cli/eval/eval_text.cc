@@ -112,9 +112,10 @@ RowsOfWindow rows_of_documents(const Arguments& a, const EvalSubject& s,
                      {fmt::format("give at most {}", tokens)}});
   RowsOfWindow rows = evaluation::windows_of(data::view_of(store), tokens, stride);
   if (rows.num_rows == 0)
-    throw UserError(ExitCode::data, {a.has("ids") ? "--ids" : a.texts("data").front(),
-                                     "no token follows another in its document",
-                                     {}});
+    throw UserError(a.has("ids") ? ExitCode::usage : ExitCode::data,
+                    {a.has("ids") ? "--ids" : a.texts("data").front(),
+                     "no token follows another in its document",
+                     {}});
   return rows;
 }
 
