@@ -241,7 +241,7 @@ std::string evaluate_text(const Arguments& a, const Device& device, EvalSubject 
   if (a.text("form") == "chat") {
     packed = rows_of_records(a, subject);
     rows = evaluation::rows_of(*packed);
-  } else if (a.has("data") || a.has("ids")) {
+  } else if (a.has("data")) {
     rows = rows_of_documents(a, subject, nullptr);
   } else if (!subject.run) {
     throw UserError(ExitCode::usage,

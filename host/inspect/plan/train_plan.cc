@@ -107,7 +107,7 @@ std::int64_t max_checkpoints(const config::RunConfig& run) {
   const std::int64_t every = run.checkpoint.every_steps;
   std::int64_t written = every > 0 ? (run.train.steps + every - 1) / every : 1;
   if (run.checkpoint.keep_best) written = run.train.steps;  // at most: one per validation
-  return run.checkpoint.keep == 0 ? written : std::min(kept + 1, written);
+  return std::min(kept + 1, written);
 }
 
 PlanOptions plan_options(const config::RunConfig& run, const decoder::Model& model,
