@@ -271,6 +271,18 @@ TEST(GenerationOptions, DefaultToTheModels) {
                                    "(given), top-k 20 (generation_config.json)\n"));
 }
 
+TEST(GenerationOptions, AreShownIfTheyActOnTheSearch) {
+  const PublishedModel model(
+      R"({"do_sample": true, "temperature": 0.6, "num_beams": 4, "length_penalty": 2})");
+  const auto shown = [&](const char* beams) {
+    return model.decode({"-n", "2", "--beams", beams}).err;
+  };
+  EXPECT_THAT(shown("1"), HasSubstr("generates with max-new-tokens 2 (given), temp 0.6 "
+                                    "(generation_config.json), beams 1 (given)\n"));
+  EXPECT_THAT(shown("2"), HasSubstr("generates with max-new-tokens 2 (given), beams 2 (given), "
+                                    "length-penalty 2 (generation_config.json)\n"));
+}
+
 TEST(GenerationOptions, AModelMayWantNoSampling) {
   const Finished greedy =
       PublishedModel(R"({"do_sample": false, "temperature": 0.6})").decode({"-n", "3"});

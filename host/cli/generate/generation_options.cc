@@ -159,6 +159,12 @@ Option option_of(const GenerationKey& key, GenerateOptions& presets) {
   return out;
 }
 
+// Returns whether an option acts on the way in which these options choose tokens.
+bool is_effective(const GenerationKey& key, const GenerateOptions& options) {
+  return key.choice == TokenChoice::any ||
+         (key.choice == TokenChoice::beams) == (options.num_beams > 1);
+}
+
 // Logs the options that change something, with their sources.
 void show(const Arguments& a, const GenerateOptions& options,
           const decode::GenerationConfig& config, std::string_view source) {
@@ -167,6 +173,7 @@ void show(const Arguments& a, const GenerateOptions& options,
     const std::string value = decode::value_text(key, options);
     const bool given = a.has(key.name);
     const bool published = std::ranges::find(config.used, key.config_key) != config.used.end();
+    if (!given && !is_effective(key, options)) continue;
     if (!given && !published && value == decode::value_text(key, {})) continue;
     lines.push_back(fmt::format("{} {} ({})", *key.name ? key.name : key.config_key, value,
                                 given       ? "given"
