@@ -43,6 +43,8 @@ struct Read {
   void operator()(double* out) const {
     *out = value.as_double();
     if (!std::isfinite(*out)) value.fail("must be a finite number, got " + value.describe());
+    if (!fits_float32(*out))
+      value.fail("must be within the range of float32, got " + value.describe());
     check(*out);
   }
   void operator()(std::int64_t* out) const { check(static_cast<double>(*out = value.as_int64())); }
@@ -56,12 +58,19 @@ struct Read {
     else
       value.fail("must be true, false or \"never\", got " + value.describe());
   }
-  void operator()(Ids* out) const { *out = ids(value); }
+  void operator()(Ids* out) const {
+    const bool may_be_one = std::string_view(key.config_key).starts_with("forced_");
+    *out = may_be_one && !value.is_array() ? Ids{id_of(value)} : ids(value);
+  }
   void operator()(Words* out) const {
     out->clear();
-    for (const JsonValue word : value.elements()) out->push_back(ids(word));
+    for (const JsonValue word : value.elements()) {
+      out->push_back(ids(word));
+      if (out->back().empty()) word.fail("must have at least one token id");
+    }
   }
-  // [[[15], -2.5], ...]: runs of tokens and the value added to the logit of the last one.
+  // [[[15], -2.5], ...]: runs of tokens and the value added to the logit of the last one. The last
+  // value of a run counts.
   void operator()(Biases* out) const {
     out->clear();
     for (const JsonValue bias : value.elements()) {
@@ -73,6 +82,7 @@ struct Read {
       if (!(added <= kMaxBias))  // also NaN
         bias.element(1).fail(fmt::format("must be a number up to {:.2g}, got {}", kMaxBias,
                                          bias.element(1).describe()));
+      std::erase_if(*out, [&](const auto& earlier) { return earlier.first == run.front(); });
       out->emplace_back(run.front(), added);
     }
   }
@@ -87,7 +97,6 @@ struct Read {
 
  private:
   static Ids ids(const JsonValue& list) {
-    if (!list.is_array()) return {id_of(list)};
     Ids out;
     for (const JsonValue id : list.elements()) out.push_back(id_of(id));
     return out;
@@ -109,6 +118,9 @@ GenerationConfig apply_generation_config(const JsonValue& config, GenerateOption
       out.unused.emplace_back(name);
     }
   }
+  // generate() applies cutoffs below 1 only.
+  for (double* cutoff : {&options.sampler.epsilon_cutoff, &options.sampler.eta_cutoff})
+    if (*cutoff == 1) *cutoff = 0;
   constexpr const char* kTemperature = "temperature";
   if (const JsonValue sample = config.find("do_sample"); sample && !sample.is_null()) {
     const bool has_temperature = std::ranges::find(out.used, kTemperature) != out.used.end();

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <array>
+#include <cmath>
 
 #include "core/json_writer.h"
 #include "core/printable.h"
@@ -156,6 +157,13 @@ struct ToText {
 }  // namespace
 
 std::span<const GenerationKey> generation_keys() { return kKeys; }
+
+bool fits_float32(double value) {
+  using Limits = std::numeric_limits<float>;
+  const double size = std::abs(value);
+  return size == 0 ||
+         (size >= static_cast<double>(Limits::min()) && size <= static_cast<double>(Limits::max()));
+}
 
 std::string_view name(EarlyStopping when) {
   switch (when) {

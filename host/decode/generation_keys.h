@@ -42,6 +42,9 @@ struct GenerationKey {
 // Options that end a text, then options that choose its tokens, in the order of their effect.
 std::span<const GenerationKey> generation_keys();
 
+// Returns whether float32, the type of logits, represents the magnitude of a number.
+bool fits_float32(double value);
+
 // "yes", "no", "never"; empty for other values.
 std::string_view name(EarlyStopping when);
 std::optional<EarlyStopping> parse_early_stopping(std::string_view text);

@@ -63,6 +63,9 @@ class Reader {
                              key->max ? fmt::format(" and at most {}", *key->max) : ""));
     const Place place = key->place(options_);
     if (auto* const* real = std::get_if<double*>(&place)) {
+      if (!fits_float32(value))
+        file_.fail(whole(row.gguf),
+                   fmt::format("is {}; it must be within the range of float32", value));
       **real = value;
     } else {
       if (value != std::floor(value) || value > std::numeric_limits<std::int32_t>::max())

@@ -64,6 +64,17 @@ TEST(GenerationConfig, EveryKeyHasItsPlace) {
   EXPECT_EQ(a.config.used.size(), 16u);
 }
 
+// As generate(), which keeps biases in a dict and applies cutoffs below 1 only.
+TEST(GenerationConfig, TheLastBiasOfATokenCountsAndACutoffOfOneIsOff) {
+  const Applied a = apply(R"({"sequence_bias": [[[65], -1.0], [[66], 3], [[65], 2.0]],
+    "epsilon_cutoff": 1.0, "eta_cutoff": 1, "forced_eos_token_id": 2})");
+  EXPECT_THAT(a.options.sampler.logit_bias,
+              ::testing::UnorderedElementsAre(std::pair(65, 2.0), std::pair(66, 3.0)));
+  EXPECT_EQ(a.options.sampler.epsilon_cutoff, 0);
+  EXPECT_EQ(a.options.sampler.eta_cutoff, 0);
+  EXPECT_THAT(a.options.sampler.forced_last, ElementsAre(2));
+}
+
 TEST(GenerationConfig, DoSampleDecidesAboutTheTemperature) {
   EXPECT_EQ(apply(R"({"do_sample": false, "temperature": 0.6})").options.sampler.temperature, 0);
   EXPECT_EQ(apply(R"({"do_sample": true})").options.sampler.temperature, 1);
@@ -93,6 +104,11 @@ TEST(GenerationConfig, ValuesThatCannotBeNameTheirLine) {
       {R"({"suppress_tokens": [-1]})", "must be a token id from 0 to 2147483647, got -1"},
       {R"({"sequence_bias": [[[1, 2], 3]]})", "is for a run of 2 tokens"},
       {R"({"sequence_bias": [[[1], 1e300]]})", "must be a number up to 3.4e+38, got 1e"},
+      {R"({"temperature": 1e-300})", "'temperature' must be within the range of float32, got "},
+      {R"({"repetition_penalty": 1e300})", "must be within the range of float32, got "},
+      {R"({"bad_words_ids": [[]]})", "must have at least one token id"},
+      {R"({"bad_words_ids": [5]})", "'bad_words_ids[0]' must be an array, got 5"},
+      {R"({"suppress_tokens": 5})", "'suppress_tokens' must be an array, got 5"},
       {R"({"stop_strings": [""]})", "must not contain an empty text"},
       {R"({"do_sample": 1})", "'do_sample'"},
   };

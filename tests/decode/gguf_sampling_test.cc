@@ -115,6 +115,10 @@ TEST(GgufSampling, ValuesThatCannotBeAreRefusedByKey) {
   EXPECT_ERROR_SAYS(sampled(GgufBuilder().set("general.sampling.penalty_repeat", 0.f)),
                     ExitCode::checkpoint,
                     "'general.sampling.penalty_repeat' is 0; it must be at least 0.01");
+  EXPECT_ERROR_SAYS(
+      sampled(GgufBuilder().raw("general.sampling.temp", 12, lamina::testing::raw_bytes(1e300))),
+      ExitCode::checkpoint,
+      "'general.sampling.temp' is 1e+300; it must be within the range of float32");
 }
 
 }  // namespace
