@@ -236,6 +236,14 @@ TEST(GenerationOptions, OfPlainTextAreRefusedWithJson) {
   }
 }
 
+TEST(GenerationOptions, TimesAreShownBesideJsonIfTheyAreGiven) {
+  const Finished result = decode({"-n", "2", "--json", "--stats"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(JsonDocument::parse(result.out, "decode").root().at("ids").size(), 0u);
+  EXPECT_THAT(result.err, HasSubstr("loaded in "));
+  EXPECT_THAT(decode({"-n", "2", "--json"}).err, Not(HasSubstr("loaded in ")));
+}
+
 TEST(GenerationOptions, OfTextsAreRefusedWithoutATokenizer) {
   const PublishedModel model(R"({"do_sample": false, "stop_strings": ["END"]})");
   for (const std::vector<std::string>& words :

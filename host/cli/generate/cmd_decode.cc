@@ -128,8 +128,8 @@ int decode_prompt(const Arguments& a, const Device& device) {
     print_json(out, timings, options.sampler, parts);
   else if (terminal.is_terminal)
     print("\n");
-  const bool stats = a.has("stats") ? a.flag("stats") : describe_terminal(2).is_terminal;
-  if (stats && !json) print_stats(out, timings, session, options.sampler, device);
+  const bool stats = a.has("stats") ? a.flag("stats") : !json && describe_terminal(2).is_terminal;
+  if (stats) print_stats(out, timings, session, options.sampler, device);
   return out.reason == decode::StopReason::interrupted ? 128 + stop_signal() : 0;
 }
 
