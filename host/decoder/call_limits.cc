@@ -15,8 +15,8 @@ void check_call(std::int64_t rows, std::int64_t tokens) {
                    fmt::format("{} rows of {} tokens are requested at once; at most {} tokens are "
                                "possible",
                                rows, tokens, kMaxTokens),
-                   {"use fewer rows (train.microbatch_size, --batch) or shorter ones "
-                    "(data.sequence_length, --context)"}});
+                   {"use fewer rows (train.microbatch_size, --batch, --beams) or shorter ones "
+                    "(data.sequence_length, --context, --ctx-size)"}});
 }
 
 void check_training_length(const Model& model, std::int64_t tokens, std::string_view what) {

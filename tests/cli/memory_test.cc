@@ -75,10 +75,15 @@ TEST(Memory, AdviceNamesWhatTheCommandCanChange) {
   const testing::TempDir folder;
   folder.write("run.toml", tiny_run_file("out"));
   const std::string tebibytes = "2147483647";
+  const char* const context =
+      "use a shorter context (--ctx-size), fewer beams (--beams) or a smaller model";
   for (const auto& [line, advice] : {
-           std::pair{
-               "decode -m $R --ids 1 -n 2 --ctx-size " + tebibytes,
-               "use a shorter context (--ctx-size), fewer beams (--beams) or a smaller model"},
+           std::pair{"decode -m $R --ids 1 -n 2 --ctx-size " + tebibytes, context},
+           // The prompt and -n together exceed the largest context.
+           std::pair{"decode -m " LAMINA_SOURCE_DIR
+                     "/tests/golden/hf/llama_dynamic --ids 1,2,3 -n " +
+                         tebibytes,
+                     context},
            std::pair{std::string("train run.toml --set train.batch_size=10000000 --set "
                                  "train.microbatch_size=10000000"),
                      "use smaller microbatches (train.microbatch_size, which --fit finds) or a "

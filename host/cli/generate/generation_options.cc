@@ -12,6 +12,7 @@
 #include "decode/generation_config.h"
 #include "decode/generation_keys.h"
 #include "decode/gguf_sampling.h"
+#include "decoder/call_limits.h"
 #include "io/gguf_model.h"
 
 namespace lamina::cli {
@@ -361,7 +362,7 @@ GenerateOptions read_generation_options(const Arguments& a, const model::Loaded&
 }
 
 std::int64_t within_positions(const decoder::Model& model, std::int64_t tokens) {
-  return std::min(tokens, model.max_length().value_or(tokens));
+  return std::min({tokens, model.max_length().value_or(tokens), decoder::kMaxTokens});
 }
 
 void warn_of_positions(const decoder::Model& model, std::int64_t context) {

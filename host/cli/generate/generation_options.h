@@ -26,7 +26,7 @@ void check_generation_options(const Arguments& a);
 decode::GenerateOptions read_generation_options(const Arguments& a, const model::Loaded& m,
                                                 bool with_beams);
 
-// Returns a default length, limited to the model's positions.
+// Returns a default length, limited to the model's positions and to decoder::kMaxTokens.
 std::int64_t within_positions(const decoder::Model& model, std::int64_t tokens);
 
 // Warns if a context is longer than the model's positions.
