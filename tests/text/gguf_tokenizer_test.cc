@@ -67,6 +67,27 @@ TEST(GgufTokenizer, ByteLevelVocabulariesMergeAndSplit) {
   EXPECT_EQ(tokenizer->eos_id(), 258);
 }
 
+// Texts of llama.cpp. The file writes normal tokens in GPT-2's alphabet, and other tokens as text.
+TEST(GgufTokenizer, OtherTokensOfByteLevelVocabulariesDecodeToTheirText) {
+  Texts tokens;
+  for (int byte = 0; byte < 256; ++byte)
+    tokens.push_back(byte_level_spelling(std::string(1, static_cast<char>(byte))));
+  for (const char* token : {"\u00e9!", "\u0120x", "\u0120y", "\u0120y"}) tokens.emplace_back(token);
+  Numbers types(tokens.size(), 4);
+  std::fill_n(types.begin(), 256, 1u);
+  types[256] = 3;
+  const auto tokenizer = load_gguf(GgufBuilder()
+                                       .set("tokenizer.ggml.model", "gpt2")
+                                       .set("tokenizer.ggml.pre", "gpt-2")
+                                       .set("tokenizer.ggml.tokens", tokens)
+                                       .set("tokenizer.ggml.token_type", types)
+                                       .set("tokenizer.ggml.merges", Texts{})
+                                       .set("tokenizer.ggml.bos_token_id", 256u));
+  EXPECT_EQ(tokenizer->encode("\u00e9!\u0120x", {.parse_special = true}), (Ids{256, 257}));
+  EXPECT_EQ(tokenizer->decode(Ids{256, 257, 258, 259}), "\u00e9!\u0120x\u0120y\u0120y");
+  EXPECT_EQ(tokenizer->bos_id(), 256);
+}
+
 // Digits are separate. Spaces join the letters or the punctuation after them, and letters and
 // punctuation never mix.
 TEST(GgufTokenizer, DeepSeeksFirstVocabulariesSplitInStages) {

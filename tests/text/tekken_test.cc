@@ -61,6 +61,12 @@ TEST(Tekken, SpecialTokensAreTextUnlessAskedFor) {
   EXPECT_EQ(tokenizer->encode("[INST]", {.add_special = false, .parse_special = true}), Ids{3});
 }
 
+TEST(Tekken, ASpecialTokenDecodesToItsText) {
+  SmallTekken file;
+  file.special.replace(file.special.find("[INST]"), 6, "\u00e9!");
+  EXPECT_EQ(file.load()->decode(Ids{3}), "\u00e9!");
+}
+
 TEST(Tekken, IdsWithoutANameAreCalledAfterTheirNumber) {
   EXPECT_EQ(SmallTekken().load()->find_token("<SPECIAL_5>"), 5);
   SmallTekken old;

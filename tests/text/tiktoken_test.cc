@@ -51,6 +51,20 @@ TEST(Tiktoken, Example) {
             (std::vector<std::string>{"ranks.tiktoken", "tiktoken.json"}));
 }
 
+// "\u00e9" is the byte 0xe9 in GPT-2's alphabet, which these files do not use.
+TEST(Tiktoken, ASpecialTokenDecodesToItsText) {
+  TempDir dir;
+  dir.write("ranks.tiktoken", ranks());
+  dir.write("tiktoken.json", R"({"pat_str":"a","special_tokens":{"\u00e9!":300,"\u0120x":301}})");
+  dir.write("tokenizer_config.json", R"({"bos_token":"\u00e9!","eos_token":"\u0141"})");
+  const auto tokenizer = load_tokenizer(dir.path());
+  EXPECT_EQ(tokenizer->encode("\u00e9!", {.parse_special = true}), Ids{300});
+  EXPECT_EQ(tokenizer->decode(Ids{300, 301}), "\u00e9!\u0120x");
+  EXPECT_EQ(tokenizer->token_bytes(300), "\u00e9!");
+  EXPECT_EQ(tokenizer->bos_id(), 300);
+  EXPECT_EQ(tokenizer->eos_id(), std::nullopt);  // not the byte 0x9f
+}
+
 // The whole word is looked up before any merge, so the ranks need no path of merges to it.
 TEST(Tiktoken, AWordInTheVocabularyIsOneToken) {
   TempDir dir;
@@ -100,6 +114,14 @@ TEST(Tiktoken, ModelFilesHaveTheRulesOfTheirClass) {
   EXPECT_EQ(tokenizer->find_token("<|reserved_token_300|>"), 300);
   EXPECT_EQ(tokenizer->vocab_size(), 262 + 256);
   EXPECT_EQ(tokenizer->decode(Ids{262, 257, 264}, true), "\xe4\xb8\xad");
+}
+
+TEST(Tiktoken, AddedTokensOfModelFilesDecodeToTheirText) {
+  const auto tokenizer = testing::load(moonshot_files(
+      R"({"tokenizer_class":"TikTokenTokenizer","added_tokens_decoder":{)"
+      R"("262":{"content":"\u00e9!","special":true},"263":{"content":"n\u00e9"}}})"));
+  EXPECT_EQ(tokenizer->encode("n\u00e9\u00e9!", {.parse_special = true}), (Ids{263, 262}));
+  EXPECT_EQ(tokenizer->decode(Ids{262, 263}), "\u00e9!n\u00e9");
 }
 
 TEST(Tiktoken, ModelFilesOfOtherClassesAreRefused) {

@@ -168,7 +168,8 @@ std::unique_ptr<Tokenizer> make_byte_level(const io::GgufFile& file) {
   auto out = make_byte_level_bpe({.source = file.path(),
                                   .vocabulary = std::move(vocabulary),
                                   .merges = std::move(merges),
-                                  .rules = pre});
+                                  .rules = pre,
+                                  .added_are_text = true});
   add_tokens(file, table, *out);
   const auto id = [&](std::string_view role) {
     const std::int64_t found = token_id(file, role, table.tokens.size());

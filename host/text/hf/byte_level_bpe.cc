@@ -52,6 +52,7 @@ std::unique_ptr<Pipeline> make_byte_level_bpe(ByteLevelBpe parts) {
                                                                  std::move(parts.merges),
                                                                  parts.rules.ignore_merges),
                                   .words_are_bytes = true,
+                                  .added_are_text = parts.added_are_text,
                                   .decoder = DecoderChain::byte_level(),
                                   .reads_special_tokens = parts.reads_special_tokens});
 }

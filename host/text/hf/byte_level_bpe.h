@@ -17,6 +17,7 @@ struct ByteLevelBpe {
   Vocabulary vocabulary;
   MergeTable merges;
   const publishers::GgmlPreTokenizer& rules;
+  bool added_are_text = false;
   bool reads_special_tokens = true;
   bool add_prefix_space = false;  // as in ByteLevel of tokenizer.json
 };

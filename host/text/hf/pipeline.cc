@@ -18,6 +18,7 @@ Pipeline::Pipeline(std::string directory, PipelineParts parts)
       splitter_(std::move(parts.splitter)),
       model_(std::move(parts.model)),
       words_are_bytes_(parts.words_are_bytes),
+      added_are_text_(parts.added_are_text),
       decoder_(std::move(parts.decoder)),
       reads_special_tokens_(parts.reads_special_tokens),
       vocab_size_(static_cast<std::int64_t>(model_->num_ids())) {}
@@ -45,8 +46,7 @@ void Pipeline::add_token(AddedToken token, const std::function<void(std::string)
   // no longer counts as special.
   const std::string form = token.normalized ? normalizer_.normalize(token.content) : token.content;
   first_added_ = std::min(first_added_, token.id);
-  added_[token.id] = {form, byte_level_bytes(form).value_or(form),
-                      token.special && form == token.content};
+  added_[token.id] = {form, bytes_of_form(form), token.special && form == token.content};
   (token.normalized ? normalized_ : raw_).add(form, token);
 }
 
@@ -60,14 +60,18 @@ void Pipeline::add_named(AddedToken token) {
 }
 
 std::optional<TokenId> Pipeline::find_spelt(const std::string& content) const {
-  if (has_added(content) || !words_are_bytes_) return find_token(content);
+  if (has_added(content) || !words_are_bytes_ || added_are_text_) return find_token(content);
   const auto bytes = byte_level_bytes(content);
   return bytes ? model_->find(*bytes) : std::nullopt;
 }
 
 void Pipeline::add_other_id(TokenId id, const std::string& content, bool special) {
   first_added_ = std::min(first_added_, id);
-  added_[id] = {content, byte_level_bytes(content).value_or(content), special};
+  added_[id] = {content, bytes_of_form(content), special};
+}
+
+std::string Pipeline::bytes_of_form(const std::string& form) const {
+  return added_are_text_ ? form : byte_level_bytes(form).value_or(form);
 }
 
 void Pipeline::set_ids(std::optional<TokenId> bos, std::optional<TokenId> eos,

@@ -28,6 +28,8 @@ struct PipelineParts {
   Splitter splitter;
   std::unique_ptr<WordModel> model;
   bool words_are_bytes = false;  // the model's tokens are bytes, not text
+  // Then files write added and named tokens as text, not in GPT-2's alphabet.
+  bool added_are_text = false;
   DecoderChain decoder;
   bool reads_special_tokens = true;  // default for special tokens in text
 };
@@ -42,8 +44,8 @@ class Pipeline final : public Tokenizer {
   void add_token(AddedToken token, const std::function<void(std::string)>& refuse);
   // Adds a special token with its id in the vocabulary, if it has one and is not added yet.
   void add_named(AddedToken token);
-  // Finds an added token, or one of the vocabulary as files spell it: a space is "Ġ" in GPT-2's
-  // alphabet, so " " is no token of such a vocabulary.
+  // Finds an added token, or one of the vocabulary as files name it: in GPT-2's alphabet a space is
+  // "Ġ", so " " is no token of such a vocabulary.
   std::optional<TokenId> find_spelt(const std::string& content) const;
   // True if a token with this content was added.
   bool has_added(const std::string& content) const { return by_content_.contains(content); }
@@ -76,7 +78,7 @@ class Pipeline final : public Tokenizer {
  private:
   struct Added {
     std::string form;   // the searched and displayed form
-    std::string bytes;  // for byte-level vocabularies: the bytes of the form by their alphabet
+    std::string bytes;  // for byte-level vocabularies
     bool special;
   };
   class Run;
@@ -84,6 +86,7 @@ class Pipeline final : public Tokenizer {
 
   void encode_into(std::string_view text, const EncodeOptions& options, Encoding& out,
                    bool with_spans) const;
+  std::string bytes_of_form(const std::string& form) const;
   bool text_is_bytes() const { return words_are_bytes_ && decoder_.is_byte_level(); }
   std::string text_of(TokenId id) const;
   void make_bytes() const;
@@ -92,7 +95,7 @@ class Pipeline final : public Tokenizer {
   Normalizer normalizer_;
   Splitter splitter_;
   std::unique_ptr<WordModel> model_;
-  bool words_are_bytes_;
+  bool words_are_bytes_, added_are_text_;
   DecoderChain decoder_;
   bool reads_special_tokens_;
   bool cleans_up_spaces_ = false;

@@ -94,6 +94,7 @@ std::unique_ptr<Tokenizer> load_tekken(const std::string& directory) {
                                          Regex::Dialect::fancy_regex),
                     .model = std::make_unique<RankedBpe>(by_id, path),
                     .words_are_bytes = true,
+                    .added_are_text = true,
                     .decoder = DecoderChain::byte_level(),
                     .reads_special_tokens = false});
   const std::vector<std::string> special = read_special_tokens(root, sizes.special);

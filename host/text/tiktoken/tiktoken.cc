@@ -74,6 +74,7 @@ std::unique_ptr<Tokenizer> load_tiktoken(const std::string& directory) {
                                          Regex::Dialect::fancy_regex),
                     .model = read_ranks(directory + "/ranks.tiktoken"),
                     .words_are_bytes = true,
+                    .added_are_text = true,
                     .decoder = DecoderChain::byte_level(),
                     .reads_special_tokens = false});
   if (const JsonValue special = root.find("special_tokens"); special && !special.is_null())
@@ -108,6 +109,7 @@ std::unique_ptr<Tokenizer> load_tiktoken_model(const std::string& directory) {
                                          path, Regex::Dialect::fancy_regex),
                     .model = std::move(model),
                     .words_are_bytes = true,
+                    .added_are_text = true,
                     .decoder = DecoderChain::byte_level()});
   std::map<std::int64_t, AddedToken> tokens;
   for (int i = 0; i < publishers::kNumReservedTokens; ++i) {
