@@ -204,6 +204,14 @@ TEST(Tokenizer, FilesBesideItMakeTokensSpecial) {
   const std::string plain = R"(,{"id":259,"content":"<x>","special":false})";
   EXPECT_EQ(with(R"({"image_token":"<x>"})", "{}", plain)->encode("a <x> b"), as_text);
   EXPECT_EQ(with(R"({"extra_special_tokens":["<x>"]})", "{}", plain)->encode("a <x> b"), found);
+  // Beside a list of added tokens the key counts only for tokens of the list.
+  const std::string named = R"({"image_token":"<x>","added_tokens_decoder":)";
+  for (const char* list : {"{}", R"({"260":{"content":"<end>","special":true}})"}) {
+    const auto left_out = with(named + list + "}", "{}", plain);
+    EXPECT_EQ(left_out->encode("a <x> b"), found) << list;
+    EXPECT_EQ(left_out->decode(Ids{'a', 259, 'b'}, true), "a<x>b") << list;
+  }
+  EXPECT_EQ(with(named + R"({"259":{"content":"<x>"}}})", "{}", plain)->encode("a <x> b"), as_text);
 }
 
 // As transformers 5.24: the flags of the config count, but a special token stays special. A token

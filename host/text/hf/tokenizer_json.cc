@@ -76,9 +76,10 @@ AddedToken read_added_token(const JsonValue& json) {
   return token;
 }
 
-// Adds the tokens of the file and of the files beside it, as transformers does: the config's flags
-// count, but a special token stays special; a token that only the files beside have gets the id of
-// the vocabulary, else the next one.
+// Adds the tokens of the file and of the files beside it, as transformers does. The config's flags
+// count, but a special token stays special. A name makes a token of the file special, unless the
+// config lists added tokens without it. A token that only the files beside have gets the id of the
+// vocabulary, else the next one.
 void add_tokens(const JsonValue& root, const TokenizerFiles& files, Pipeline& out) {
   const SpecialTokens special = files.special_tokens();
   const std::optional<std::vector<AddedToken>> config = files.config_tokens();
@@ -97,7 +98,7 @@ void add_tokens(const JsonValue& root, const TokenizerFiles& files, Pipeline& ou
         changed.special = changed.special || token.special;
         token = std::move(changed);
       }
-      token.special = token.special || is_named(token.content);
+      token.special = token.special || (!config && is_named(token.content));
       out.add_token(std::move(token),
                     [&](std::string what) { json.at("id").fail(std::move(what)); });
     }
