@@ -63,6 +63,34 @@ TEST(GgufModels, InterleavedRowsEqualHalves) {
   expect_same_logits(llama_as_gguf(), kLlama.string());
 }
 
+TEST(GgufModels, VerifyComparesWeightsInPublishedOrder) {
+  SKIP_WITHOUT(kLlama);
+  const GgufConversion published(kLlama, "llama");
+  const std::string prefix = "dequant.";
+  std::vector<io::TensorSpec> specs;
+  for (const char* name : {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"}) {
+    const std::string tensor = GgufConversion::published_layer(1, name) + ".weight";
+    specs.push_back({prefix + tensor, DType::f32, published.stored(tensor).shape});
+  }
+  specs.push_back({prefix + "model.layers.0.unknown.weight", DType::f32, {1}});
+  TempDir dir;
+  Floats values;
+  io::write_safetensors(dir / "golden.safetensors", specs, {}, [&](const io::TensorSpec& spec) {
+    const std::string tensor = spec.name.substr(prefix.size());
+    values = published.has(tensor) ? published.values(tensor) : Floats{0};
+    return std::as_bytes(std::span(values));
+  });
+  dir.write("golden.json", "{}");
+  dir.write("model.gguf", llama_as_gguf().bytes());
+  const inspect::VerifyReport report =
+      inspect::verify_case(dir.path(), DType::f32, built_plugins(), cpu::cpu_backend());
+  EXPECT_EQ(report.rows.size(), 3u);
+  EXPECT_TRUE(report.passed());
+  ASSERT_EQ(report.skipped.size(), 1u);
+  EXPECT_EQ(report.skipped[0].reason,
+            "belongs to a published tensor, whose name or order of rows may differ in a GGUF file");
+}
+
 // The divisors that converters compute from a rope_scaling of 8, 1, 4 and 8192.
 TEST(GgufModels, RotaryFactorsAreTheScalingThatTheyCameFrom) {
   SKIP_WITHOUT(kLlama);

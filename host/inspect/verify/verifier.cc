@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <optional>
 
 #include "decode/sampler.h"
 #include "inspect/verify/dequantised.h"
@@ -20,8 +21,20 @@
 namespace lamina::inspect {
 namespace {
 
+// True for a quantity with the name of a tensor, such as "packed.grad.lm_head.weight".
+bool is_of_one_tensor(std::string_view quantity) {
+  constexpr std::string_view kKinds[] = {"grad.",   "grad_sample.", "grad_norm.", "grad1.",
+                                         "after1.", "final.",       "merged.",    "dequant."};
+  return std::ranges::any_of(kKinds, [&](std::string_view kind) {
+    const std::size_t at = quantity.find(kind);
+    return at == 0 || (at != quantity.npos && quantity[at - 1] == '.');
+  });
+}
+
 // The reason why none of our programs computes the quantity; empty if one should.
-std::string_view reason_to_skip(std::string_view quantity) {
+std::string_view reason_to_skip(std::string_view quantity, bool is_gguf) {
+  if (is_gguf && is_of_one_tensor(quantity))
+    return "belongs to a published tensor, whose name or order of rows may differ in a GGUF file";
   if (quantity.find(".visual.") != quantity.npos || quantity == "image.pixel_values" ||
       quantity == "image.grid_thw" || quantity == "image.rope_deltas")
     return "belongs to a vision encoder, which lamina does not have";
@@ -121,8 +134,7 @@ VerifyReport Verifier::run() {
   if (case_.has("with_aux.loss")) with_aux();
   alone();
   if (case_.has("mtp.logits") && model_->mtp_depth() == 1) prediction();
-  for (DequantisedWeight& weight : compare_dequantised(case_, *files_))
-    add(std::move(weight.quantity), weight.error, 0);
+  dequantised();
   if (case_.has("greedy_ids")) greedy("", {});
   if (case_.has("batches.input_ids")) curve();
   other_types();
@@ -247,6 +259,19 @@ void Verifier::prediction() {
   compare_gradients("mtp.", state);
 }
 
+// dequant.*: weights with their rows in published order.
+void Verifier::dequantised() {
+  std::optional<io::WeightFiles> reordered;
+  if (files_->gguf()) {
+    reordered.emplace(files_->path());
+    reordered->unpair_rows(
+        model::describe(report_.directory, plugins_, {}, {}, model::WeightForm::published)
+            .paired_width);
+  }
+  for (DequantisedWeight& weight : compare_dequantised(case_, reordered ? *reordered : *files_))
+    add(std::move(weight.quantity), weight.error, 0);
+}
+
 // `overrides`: for placeholder tokens of the prompt.
 void Verifier::greedy(const std::string& prefix, const decode::EmbeddingOverrides& overrides) {
   const auto [prompt, want] = read_greedy(case_, prefix);
@@ -305,7 +330,7 @@ void Verifier::list_skipped() {
                  name.ends_with("position_ids") || name.ends_with("segment_ids");
     if (input || std::ranges::find(known_, name) != known_.end()) continue;
     report_.skipped.push_back(
-        {std::string(name), std::string(reason_to_skip(name)), tags_of(name)});
+        {std::string(name), std::string(reason_to_skip(name, files_->gguf())), tags_of(name)});
   }
 }
 

@@ -42,6 +42,7 @@ class Verifier {
   void alone();
   void prediction();
   void adapter();
+  void dequantised();
   void greedy(const std::string& prefix, const decode::EmbeddingOverrides& overrides);
   void curve();
   void other_types();
@@ -57,6 +58,10 @@ class Verifier {
                         double preset_tolerance = 1e-4);
   void compare_parameters(const std::string& prefix, const train::TrainState& state,
                           const char* tolerance);
+
+  // True if the tensors in the files have published names and orders of rows. An adapter makes a
+  // GGUF file be read in published order.
+  bool has_published_tensors() const { return !files_->gguf() || model_->adapter(); }
 
   // A training state with the case's weights.
   std::unique_ptr<train::TrainState> training_state(bool accumulate);
