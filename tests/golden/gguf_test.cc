@@ -152,6 +152,33 @@ TEST(GgufModels, AFamilyMustSayThatItReadsThem) {
           "  authors of plugins: declare the key 'gguf_weights', ext/gguf.h");
 }
 
+TEST(GgufModels, AFusedTensorIsNamedWhereOthersAreMissing) {
+  SKIP_WITHOUT(kLlama);
+  GgufConversion model(kLlama, "llama");
+  model.common_keys().copy_count("feed_forward_length", "intermediate_size");
+  model.copy_number("rope.freq_base", "rope_theta").outer_tensors().layers(kNormNames);
+  model.layers(kFeedForwardNames).layers({{"attn_output", "self_attn.o_proj"}});
+  for (std::int64_t layer = 0; layer < model.count("num_hidden_layers"); ++layer) {
+    Floats rows;
+    for (const char* name : {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"}) {
+      const Floats next = model.values(GgufConversion::published_layer(layer, name) + ".weight");
+      rows.insert(rows.end(), next.begin(), next.end());
+    }
+    const std::int64_t width = model.count("hidden_size");
+    model.gguf.tensor(GgufConversion::layer_name(layer, "attn_qkv") + ".weight",
+                      {width, std::ssize(rows) / width}, rows);
+  }
+  TempDir dir;
+  const std::string path = dir.write("m.gguf", model.gguf.bytes());
+  EXPECT_ERROR_SAYS(
+      static_cast<void>(model::load(path, built_plugins(), DType::f32, cpu::cpu_backend())),
+      ExitCode::checkpoint,
+      "is missing\n  for parameter 'layers.0.attention.wk.weight'\n"
+      "  the file has 'blk.0.attn_qkv.weight', which family 'llama' does not read\n"
+      "  convert the model again without options that fuse tensors, such as --fuse-qkv, or use its "
+      "safetensors files");
+}
+
 // Weights whose stored type is usable in place are not copied, for every type.
 TEST(GgufModels, PlainWeightsAreUsedInPlace) {
   SKIP_WITHOUT(kLlama);

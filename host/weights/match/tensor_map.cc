@@ -233,9 +233,27 @@ class NameMatcher {
           fmt::format("the index assigns it to '{}', which does not contain it: download that file "
                       "again",
                       shard));
-    if (const std::string nearest = nearest_name(wanted, names_without_use()); !nearest.empty())
-      notes.push_back(fmt::format("the nearest existing name is '{}'", nearest));
+    add_similar(wanted, notes);
     refuse(where_, fmt::format("tensor '{}' is missing", wanted), notes);
+  }
+
+  // Adds the existing tensor that a missing one may be a part of.
+  void add_similar(const std::string& wanted, std::vector<std::string>& notes) const {
+    std::vector<std::string> unused = names_without_use();
+    // Tensors of GGUF files that have no published form keep their names.
+    const auto unread = std::ranges::find_if(
+        unused, [this](const std::string& name) { return stored_.contains(name); });
+    if (unread != unused.end()) {
+      notes.push_back(fmt::format("the file has '{}', which family '{}' does not read", *unread,
+                                  model_.family().name()));
+      notes.push_back(
+          "convert the model again without options that fuse tensors, such as --fuse-qkv, or use "
+          "its safetensors files");
+      return;
+    }
+    if (unused.empty()) unused.assign(names_.begin(), names_.end());
+    if (const std::string nearest = nearest_name(wanted, unused); !nearest.empty())
+      notes.push_back(fmt::format("the nearest existing name is '{}'", nearest));
   }
 
   // Returns the probable name of a missing tensor in the files, including the folder of the layers.
@@ -252,7 +270,7 @@ class NameMatcher {
     return *folders_;
   }
 
-  // Returns the names that no parameter uses under its first name; all names if there are none.
+  // Returns the names that no parameter uses under its first name.
   std::vector<std::string> names_without_use() const {
     std::unordered_set<std::string> expected;
     for (std::size_t i = 0; i < model_.parameters().all().size(); ++i)
@@ -262,7 +280,6 @@ class NameMatcher {
     std::vector<std::string> out;
     for (std::string_view name : names_)
       if (!expected.contains(std::string(name))) out.emplace_back(name);
-    if (out.empty()) out.assign(names_.begin(), names_.end());
     return out;
   }
 
