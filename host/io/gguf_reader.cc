@@ -33,8 +33,9 @@ constexpr PlainType kPlainTypes[] = {{0, DType::f32},  {1, DType::f16},  {24, DT
 
 // Names of types without a row here, for messages.
 constexpr std::pair<std::uint32_t, std::string_view> kOtherTypes[] = {
-    {9, "Q8_1"},   {15, "Q8_K"},  {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"},
-    {21, "IQ3_S"}, {22, "IQ2_S"}, {29, "IQ1_M"},   {34, "TQ1_0"},  {35, "TQ2_0"},
+    {9, "Q8_1"},   {15, "Q8_K"},  {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"},
+    {19, "IQ1_S"}, {21, "IQ3_S"}, {22, "IQ2_S"},   {29, "IQ1_M"},  {34, "TQ1_0"},
+    {35, "TQ2_0"}, {40, "NVFP4"}, {41, "Q1_0"},    {42, "Q2_0"},
 };
 
 std::string type_text(std::uint32_t number) {
@@ -44,7 +45,7 @@ std::string type_text(std::uint32_t number) {
 }
 
 std::string readable_types() {
-  std::string out = "F32, F16, BF16";
+  std::string out = "F32, F16, BF16, F64";
   for (const formats::BlockFormat& format : formats::block_formats())
     if (format.gguf_type != formats::kNoGgufType) out += fmt::format(", {}", format.name);
   return out;

@@ -115,7 +115,7 @@ StoredWeight::StoredWeight(const WeightFiles& files, std::string_view name)
     open_f8();
   } else if (data_.dtype == DType::u8 && name.ends_with(publishers::kMxfp4Name.weight)) {
     open_mxfp4();
-  } else if (data_.dtype == DType::i8 ||
+  } else if ((data_.dtype == DType::i8 && !files.gguf()) ||
              (data_.dtype == DType::u8 && files.contains(scales_name()))) {
     open_fp4_pairs(scales_name());
   } else if (float none[1];
@@ -123,8 +123,9 @@ StoredWeight::StoredWeight(const WeightFiles& files, std::string_view name)
     // f8_e8m0 is only for scales: powers of two without a sign.
     fail(fmt::format("has element type {}; expected f32, bf16, f16 or f64",
                      lamina::name(data_.dtype)),
-         "compressed weights are f8 with scales, MXFP4, pairs of FP4 values with scales, or packed "
-         "as quantization_config of config.json says");
+         files.gguf() ? "use a file of the same model with weights of such a type or in blocks"
+                      : "compressed weights are f8 with scales, MXFP4, pairs of FP4 values with "
+                        "scales, or packed as quantization_config of config.json says");
   }
   if (head_rows_ > 0 && (shape_.ndim() > 2 || shape_[0] % head_rows_ != 0))
     fail(fmt::format("is {}, which does not divide into heads of {} "

@@ -141,7 +141,8 @@ TEST(Gguf, FaultsOfTensorsAreNamed) {
        "tensor 'w': has rows of 48 values in Q8_0, whose blocks have 32");
   says(GgufBuilder().tensor("w", {256}, 17, ""),
        "tensor 'w': is stored as IQ2_XS, which lamina cannot read\n"
-       "  it reads F32, F16, BF16, Q4_0");
+       "  it reads F32, F16, BF16, F64, Q4_0");
+  says(GgufBuilder().tensor("w", {256}, 40, ""), "tensor 'w': is stored as NVFP4, which");
   says(GgufBuilder().tensor("w", {256}, 999, ""), "tensor 'w': is stored as type 999");
   says(GgufBuilder().tensor("w", {16}, 0, four_floats()),
        "tensor 'w': needs 64 bytes from byte 0 of the data, but the file has only 32");
@@ -149,6 +150,15 @@ TEST(Gguf, FaultsOfTensorsAreNamed) {
        "tensor 'w': begins at byte 1 of the data, which is not a multiple of the alignment 32");
   says(GgufBuilder().tensor("v", {4}, 0, four_floats()).tensor_at(0, "w", {4}, 0, four_floats()),
        "begins at byte 0 of the data, but tensor 'v' ends at 16");
+}
+
+TEST(Gguf, IntegersAreNoWeights) {
+  TempDir dir;
+  const WeightFiles files(
+      dir.write("m.gguf", GgufBuilder().tensor("w", {4, 4}, 24, std::string(16, 'x')).bytes()));
+  EXPECT_ERROR_SAYS(StoredWeight(files, "w"), ExitCode::checkpoint,
+                    "tensor 'w' has element type i8; expected f32, bf16, f16 or f64\n"
+                    "  use a file of the same model with weights of such a type or in blocks");
 }
 
 // A truncated file is refused at every length, and not read past its end.
