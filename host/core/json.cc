@@ -59,6 +59,12 @@ double JsonValue::as_double() const {
   return static_cast<double>(node.payload);
 }
 
+std::string_view JsonValue::number_text() const {
+  if (!is_number()) wrong_kind("a number");
+  const std::string_view rest = std::string_view(data_->text).substr(data_->nodes[node_].offset);
+  return rest.substr(0, rest.find_first_not_of("+-.0123456789eE"));
+}
+
 std::string_view JsonValue::integer_digits() const {
   if (kind() != JsonKind::real) return {};
   const std::string_view rest = std::string_view(data_->text).substr(data_->nodes[node_].offset);

@@ -90,6 +90,8 @@ class JsonValue {
   std::int64_t as_int64() const;    // 2.0 is not an integer
   std::uint64_t as_uint64() const;  // nor is -0
   double as_double() const;         // any number
+  // The text of a finite number, borrowed from the document.
+  std::string_view number_text() const;
   // The text of a number without fraction and exponent that is a real only because it has more than
   // 64 bits or is -0; empty for others. Borrowed from the document.
   std::string_view integer_digits() const;

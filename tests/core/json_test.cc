@@ -111,6 +111,21 @@ TEST(Json, ReadsDecimalsToTheNearestDouble) {
         value);
 }
 
+TEST(Json, KeepsTheTextOfNumbers) {
+  const std::vector<std::string> numbers = {"0",     "-9",     "18446744073709551616", "-0.50",
+                                            "1E+05", "2.5e-7", "-3.1743694102137470"};
+  const JsonDocument document =
+      parse(fmt::format("[\"a\",{} , {}]", fmt::join(numbers, ","), numbers[3]));
+  std::size_t i = 0;
+  for (const JsonValue value : document.root().elements())
+    if (value.is_number()) {
+      EXPECT_EQ(value.number_text(), i < numbers.size() ? numbers[i] : numbers[3]);
+      ++i;
+    }
+  EXPECT_EQ(i, numbers.size() + 1);
+  EXPECT_EQ(parse("12").root().number_text(), "12");
+}
+
 TEST(Json, KeepsTheDigitsOfIntegersBeyond64Bits) {
   const JsonDocument document = parse(
       "[18446744073709551616 ,-123456789012345678901234567890,-0,1e30,18446744073709551616.0,"

@@ -161,6 +161,17 @@ TEST(TokenizerParts, UnigramTakesTheBestSumOfScores) {
   EXPECT_EQ(spans.spans[1].end, 3u);
 }
 
+// Ids of tokenizers 0.23.3, which reads the score of "b" one bit away from the nearest number. With
+// that number both sums are equal, and "aaa" is first.
+TEST(TokenizerParts, UnigramRoundsScoresAsTheLibrary) {
+  const auto tokenizer =
+      load({.model = R"({"type":"Unigram","unk_id":0,"vocab":[["<unk>",0.0],["a",-9.0],)"
+                     R"(["aa",-6.129197829066445],["aaa",-5.606163774143026],)"
+                     R"(["aaaa",-6.0258778882772015],["b",-4.6841189867068564],)"
+                     R"(["c",-3.174369410213747]]})"});
+  EXPECT_EQ(tokenizer->encode("cbaaaaaaa"), (Ids{6, 5, 4, 3}));
+}
+
 TEST(TokenizerParts, UnigramFallsBackToBytes) {
   const auto tokenizer = load(
       {.model = R"({"type":"Unigram","unk_id":0,"byte_fallback":true,"vocab":[["?",0],["a",-1],)"

@@ -1,6 +1,8 @@
 #include "text/sentencepiece/unigram.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <limits>
 
 #include "core/error.h"
@@ -22,6 +24,25 @@ std::string_view token_of(const JsonValue& entry) {
   const std::string_view token = entry.element(0).as_string();
   if (token.empty()) entry.fail("is an empty token; tokens have at least one byte");
   return token;
+}
+
+// Returns a score as the tokenizers library reads it: its digits as an integer, divided by a power
+// of ten. Sums of scores tie, or not, by the last bit. The nearest number stands for scores with an
+// exponent or with more digits than these types have exactly.
+double score_of(const JsonValue& json) {
+  const double nearest = json.as_double();
+  constexpr std::uint64_t kFull = 1'000'000'000'000'000'000;
+  std::uint64_t digits = 0;
+  double divisor = 1;
+  bool in_fraction = false;
+  for (const char c : json.number_text()) {
+    if (c == 'e' || c == 'E' || digits >= kFull || divisor >= 1e22) return nearest;
+    if (c == '.') in_fraction = true;
+    if (c < '0') continue;  // the sign or the point
+    digits = digits * 10 + static_cast<std::uint64_t>(c - '0');
+    if (in_fraction) divisor *= 10;
+  }
+  return std::copysign(static_cast<double>(digits) / divisor, nearest);
 }
 
 Vocabulary read_tokens(const JsonValue& json) {
@@ -47,7 +68,7 @@ void Unigram::read_scores(const JsonValue& json) {
   double worst = std::numeric_limits<double>::infinity();
   for (JsonValue entry : json.elements()) {
     const auto id = static_cast<TokenId>(scores_.size());
-    scores_.push_back(entry.element(1).as_double());
+    scores_.push_back(score_of(entry.element(1)));
     worst = std::min(worst, scores_.back());
     tokens.emplace_back(token(id), id);
   }
