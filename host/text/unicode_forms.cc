@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/utf8.h"
 #include "text/characters.h"
+#include "text/unicode_versions.h"
 
 namespace lamina::text {
 namespace {
@@ -52,6 +53,13 @@ bool is_inert(char32_t c) {
          (p->comb_index == UINT16_MAX || p->comb_index < 0x8000);
 }
 
+// True for a character that the reference's normal forms do not know: for them it is a base that
+// nothing composes with.
+bool is_unknown(char32_t c) {
+  const auto range = std::ranges::lower_bound(kUnknownToNormalForms, c, {}, &CodeRange::last);
+  return range != std::end(kUnknownToNormalForms) && range->first <= c;
+}
+
 // Bytes up to the place where the next character is not inert and may act on the one before it.
 std::size_t inert_bytes(std::string_view text) {
   std::size_t last = 0;
@@ -60,18 +68,27 @@ std::size_t inert_bytes(std::string_view text) {
       last = at++;
       continue;
     }
-    if (!is_inert(utf8_decode(text.substr(at, 4)))) return last;
-    last = at;
-    at += character_bytes(text[at]);
+    const char32_t c = utf8_decode(text.substr(at, 4));
+    const std::size_t next = at + character_bytes(text[at]);
+    if (is_inert(c))
+      last = at;
+    else if (is_unknown(c))
+      last = next;
+    else
+      return last;
+    at = next;
   }
   return text.size();
 }
 
-// The rest up to two inert characters; the second begins a new part.
+// The rest up to two inert or unknown characters; the second begins a new part.
 std::size_t active_bytes(std::string_view text) {
   std::size_t at = character_bytes(text[0]);
-  while (at < text.size() && !is_inert(utf8_decode(text.substr(at, 4))))
+  while (at < text.size()) {
+    const char32_t c = utf8_decode(text.substr(at, 4));
+    if (is_inert(c) || is_unknown(c)) break;
     at += character_bytes(text[at]);
+  }
   return at;
 }
 
@@ -105,6 +122,20 @@ void replace_by_parts(PieceWriter& out, std::size_t num_bytes, std::string_view 
   out.drop(num_bytes);
 }
 
+char32_t lowercase_of(char32_t c) {
+  for (const LowercaseRange& range : kNewerLowercase)
+    if (c >= range.upper.first && c <= range.upper.last)
+      return static_cast<char32_t>(static_cast<std::int32_t>(c) + range.distance);
+  return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
+}
+
+bool is_accent(char32_t c) {
+  if (c >= kFormerMarks.first && c <= kFormerMarks.last) return true;
+  const utf8proc_category_t of = category(c);
+  return (of == UTF8PROC_CATEGORY_MN || of == UTF8PROC_CATEGORY_MC || of == UTF8PROC_CATEGORY_ME) &&
+         !is_unknown(c);
+}
+
 }  // namespace
 
 void write_normal_form(PieceWriter& out, NormalForm form) {
@@ -135,8 +166,7 @@ void write_lowercase(PieceWriter& out) {
     if (code == 0x130)
       lower = "i\xcc\x87";
     else
-      utf8_append(lower,
-                  static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code))));
+      utf8_append(lower, lowercase_of(code));
     if (lower == rest.substr(0, length))
       out.keep(length);
     else
@@ -147,15 +177,10 @@ void write_lowercase(PieceWriter& out) {
 void write_without_accents(PieceWriter& out) {
   while (!out.done()) {
     const std::size_t length = character_bytes(out.rest()[0]);
-    switch (category(utf8_decode(out.rest()))) {
-      case UTF8PROC_CATEGORY_MN:
-      case UTF8PROC_CATEGORY_MC:
-      case UTF8PROC_CATEGORY_ME:
-        out.drop(length);
-        break;
-      default:
-        out.keep(length);
-    }
+    if (is_accent(utf8_decode(out.rest())))
+      out.drop(length);
+    else
+      out.keep(length);
   }
 }
 
