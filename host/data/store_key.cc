@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 // Raised when equal files produce different tokens than before, or when the format of the store
 // changes.
-constexpr int kVersion = 6;
+constexpr int kVersion = 7;
 
 std::string hash_of(const std::string& path) {
   const io::MappedFile file(path, ExitCode::data);
