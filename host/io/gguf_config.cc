@@ -72,7 +72,7 @@ class ConfigWriter : GgufConfigWriter {
       if (!value.key.starts_with(prefix())) continue;
       const std::string_view own = value.key.substr(prefix().size());
       if (keeps(value.key)) {
-        write_value(key(value.key, value.key), value);
+        write_value(key(value.key, value.key), file(), value);
         continue;
       }
       if (own.starts_with(kRopeScaling) || own == kOldRopeFactor ||
@@ -92,7 +92,7 @@ class ConfigWriter : GgufConfigWriter {
       const auto* row = std::ranges::find(kConfigNames, own, &ConfigName::gguf);
       const std::string name(row == std::end(kConfigNames) ? value.key : row->published);
       if (!written.insert(name).second) file().fail(value.key, "appears twice, under two names");
-      write_value(key(name, value.key), value);
+      write_value(key(name, value.key), file(), value);
     }
   }
 
@@ -145,7 +145,7 @@ class ConfigWriter : GgufConfigWriter {
       key(kScoringName, value.key).value(kScoringFunctions[kind]);
       return;
     }
-    if (!value.is_array) return write_value(key(kWindowPeriodName, value.key), value);
+    if (!value.is_array) return write_value(key(kWindowPeriodName, value.key), file(), value);
     key(kLayerTypesName, value.key).begin_array();
     for (std::int64_t windowed : file().integers(value.key))
       json().value(windowed != 0 ? kWindowedLayer : kFullLayer);

@@ -1,6 +1,7 @@
 #include "io/gguf_config_writer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/printable.h"
 #include "io/gguf_config.h"
@@ -12,7 +13,16 @@ using Type = GgufValue::Type;
 
 namespace {
 
-void write_element(JsonWriter& json, const GgufValue& value, std::size_t i) {
+// JSON would have a null, which means that the key is missing.
+void require_finite_element(const GgufFile& file, const GgufValue& value, std::size_t i) {
+  const double number = value.number(i);
+  if (std::isfinite(number)) return;
+  const std::string place = value.is_array ? fmt::format(" at element {}", i) : "";
+  file.fail(value.key, fmt::format("is {}{}; expected a finite number", number, place));
+}
+
+void write_element(JsonWriter& json, const GgufFile& file, const GgufValue& value, std::size_t i) {
+  if (value.type != Type::string) require_finite_element(file, value, i);
   if (value.type == Type::string)
     json.value(value.strings[i]);
   else if (value.type == Type::boolean)
@@ -52,10 +62,10 @@ bool has_no_effect(const GgufFile& file, std::string_view prefix, const GgufValu
   return false;
 }
 
-void write_value(JsonWriter& json, const GgufValue& value) {
-  if (!value.is_array) return write_element(json, value, 0);
+void write_value(JsonWriter& json, const GgufFile& file, const GgufValue& value) {
+  if (!value.is_array) return write_element(json, file, value, 0);
   json.begin_array();
-  for (std::size_t i = 0; i < value.size(); ++i) write_element(json, value, i);
+  for (std::size_t i = 0; i < value.size(); ++i) write_element(json, file, value, i);
   json.end_array();
 }
 

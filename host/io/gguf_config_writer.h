@@ -23,7 +23,8 @@ bool is_off(const GgufValue& value);
 // Returns whether the value has no effect on the model, by the tables of gguf_names.h.
 bool has_no_effect(const GgufFile& file, std::string_view prefix, const GgufValue& value);
 
-void write_value(JsonWriter& json, const GgufValue& value);
+// Writes a value of `file`. Errors (class checkpoint): a number that is not finite.
+void write_value(JsonWriter& json, const GgufFile& file, const GgufValue& value);
 
 class GgufConfigWriter {
  public:

@@ -35,6 +35,11 @@ std::vector<float> divisors_of(const GgufFile& file, const GgufTensor& tensor) {
     user_error(ExitCode::checkpoint, file.path(), "tensor '{}' must be f32", tensor.name);
   std::vector<float> out(tensor.bytes.size() / sizeof(float));
   if (!out.empty()) std::memcpy(out.data(), tensor.bytes.data(), tensor.bytes.size());
+  for (std::size_t i = 0; i < out.size(); ++i)
+    if (!std::isfinite(out[i]))
+      user_error(ExitCode::checkpoint, file.path(),
+                 "tensor '{}' has {} at element {}; expected a finite number", tensor.name, out[i],
+                 i);
   return out;
 }
 
@@ -105,7 +110,7 @@ class RopeScalingWriter {
     out_.key("rope_scaling", kind ? kind->key : factor->key).begin_object();
     out_.json().key("rope_type").value(type);
     if (factor && !is_off(*factor))
-      write_value(out_.scaling_key("factor", factor->key), *factor);
+      write_value(out_.scaling_key("factor", factor->key), file_, *factor);
     else
       out_.json().key("factor").value(1.0);
     if (!is_yarn) {
@@ -120,13 +125,13 @@ class RopeScalingWriter {
     for (const ConfigName& row : kRopeScalingNames)
       if (const GgufValue* value = out_.find(fmt::format("{}{}", kRopeScaling, row.gguf));
           value && written.insert(row.published).second)
-        write_value(out_.scaling_key(row.published, value->key), *value);
+        write_value(out_.scaling_key(row.published, value->key), file_, *value);
     // A tenth of the value that config.json contains twice: together they scale cosines and sines
     // by 1.
     const std::string tenth = fmt::format("{}{}{}", prefix_, kRopeScaling, kYarnLogMultiplier);
     if (const auto multiplier = file_.number(tenth))
       for (const char* name : {"mscale", "mscale_all_dim"})
-        out_.scaling_key(name, tenth).value(static_cast<float>(*multiplier * 10));
+        out_.scaling_key(name, tenth).value(float_of(tenth, *multiplier * 10));
     out_.json().end_object();
   }
 
@@ -138,6 +143,13 @@ class RopeScalingWriter {
     if (factor && *file_.number(factor->key) < 0)
       file_.fail(factor->key, "is negative; it must be positive");
     return factor;
+  }
+
+  // Returns the number of a key in f32.
+  float float_of(const std::string& key, double number) const {
+    const auto out = static_cast<float>(number);
+    if (!std::isfinite(out)) file_.fail(key, "is too large for f32");
+    return out;
   }
 
   [[noreturn]] void fail_scaling(const GgufValue& value) const {
@@ -189,7 +201,7 @@ class RopeScalingWriter {
     // Programs that read such files multiply by 1 if the key is missing.
     const std::string factor = fmt::format("{}{}attn_factor", prefix_, kRopeScaling);
     out_.scaling_key("attention_factor", factor)
-        .value(static_cast<float>(file_.number(factor).value_or(1)));
+        .value(float_of(factor, file_.number(factor).value_or(1)));
     out_.json().end_object();
     return true;
   }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <limits>
 #include <map>
 #include <set>
 #include <span>
@@ -77,17 +78,27 @@ KeyValues keys_of(const std::string& architecture) {
 
 using Tensors = std::vector<std::string>;
 
-// `more`: tensors besides the token table.
-config::ModelSource source_of(const std::string& architecture, const KeyValues& keys,
-                              const Tensors& more = {}) {
+// Returns a file with the keys and a token table.
+GgufBuilder file_of(const std::string& architecture, const KeyValues& keys) {
   GgufBuilder gguf;
   gguf.set("general.architecture", architecture);
   for (const auto& [key, value] : keys)
     std::visit([&](const auto& v) { gguf.set(architecture + "." + key, v); }, value);
   gguf.tensor("token_embd.weight", {32, 3}, std::vector<float>(96));
-  for (const std::string& name : more) gguf.tensor(name, {32}, std::vector<float>(32));
+  return gguf;
+}
+
+config::ModelSource source_of(const GgufBuilder& gguf) {
   TempDir dir;
   return model::describe(dir.write("m.gguf", gguf.bytes()), built_plugins()).source;
+}
+
+// `more`: tensors besides the token table.
+config::ModelSource source_of(const std::string& architecture, const KeyValues& keys,
+                              const Tensors& more = {}) {
+  GgufBuilder gguf = file_of(architecture, keys);
+  for (const std::string& name : more) gguf.tensor(name, {32}, std::vector<float>(32));
+  return source_of(gguf);
 }
 
 // The values of the family's keys.
@@ -298,6 +309,61 @@ TEST(GgufKeyRules, AttentionToLaterTokensIsRefused) {
   keys["attention.causal"] = false;
   EXPECT_ERROR_SAYS(values_of("llama", keys), ExitCode::checkpoint,
                     "'llama.attention.causal' is unknown for family 'llama2'");
+}
+
+constexpr float kNotFinite[] = {std::numeric_limits<float>::quiet_NaN(),
+                                std::numeric_limits<float>::infinity(),
+                                -std::numeric_limits<float>::infinity()};
+
+// A null in config.json would be the default of the family, or no cap.
+TEST(GgufKeyRules, NumbersMustBeFinite) {
+  for (const auto& [architecture, key] : {std::pair{"llama", "attention.layer_norm_rms_epsilon"},
+                                          {"gpt2", "attention.layer_norm_epsilon"},
+                                          {"gemma2", "attn_logit_softcapping"},
+                                          {"gemma2", "final_logit_softcapping"},
+                                          {"deepseek2", "expert_weights_scale"},
+                                          {"command-r", "logit_scale"}})
+    for (const float value : kNotFinite) {
+      KeyValues keys = keys_of(architecture);
+      keys[key] = value;
+      EXPECT_ERROR_SAYS(
+          values_of(architecture, keys), ExitCode::checkpoint,
+          fmt::format("'{}.{}' is {}; expected a finite number", architecture, key, value));
+    }
+}
+
+TEST(GgufKeyRules, FactorsOfScaledPositionsMustBeFinite) {
+  KeyValues yarn = keys_of("llama");
+  yarn["rope.scaling.type"] = std::string("yarn");
+  yarn["rope.scaling.factor"] = 4.f;
+  yarn["rope.scaling.original_context_length"] = 32u;
+  for (const float value : kNotFinite) {
+    KeyValues keys = yarn;
+    keys["rope.scaling.yarn_beta_fast"] = value;
+    EXPECT_ERROR_SAYS(
+        values_of("llama", keys), ExitCode::checkpoint,
+        fmt::format("'llama.rope.scaling.yarn_beta_fast' is {}; expected a finite number", value));
+  }
+  KeyValues keys = keys_of("deepseek2");
+  keys.insert(yarn.begin(), yarn.end());
+  keys["rope.scaling.yarn_log_multiplier"] = 1e38f;  // is written as its tenfold
+  EXPECT_ERROR_SAYS(values_of("deepseek2", keys), ExitCode::checkpoint,
+                    "'deepseek2.rope.scaling.yarn_log_multiplier' is too large for f32");
+}
+
+TEST(GgufKeyRules, DivisorsOfRotaryFrequenciesMustBeFinite) {
+  KeyValues keys = keys_of("phi3");
+  keys["rope.scaling.original_context_length"] = 64u;
+  for (const float value : kNotFinite) {
+    GgufBuilder gguf = file_of("phi3", keys);
+    gguf.tensor("rope_factors_short.weight", {4}, std::vector<float>{1, 1, 1, 1});
+    gguf.tensor("rope_factors_long.weight", {4}, std::vector<float>{1, 2, value, 4});
+    EXPECT_ERROR_SAYS(
+        source_of(gguf), ExitCode::checkpoint,
+        fmt::format("tensor 'rope_factors_long.weight' has {} at element 2; expected a finite "
+                    "number",
+                    value));
+  }
 }
 
 TEST(GgufKeyRules, FactorsOfYarnHaveAnEffectAtZeroToo) {
