@@ -360,6 +360,26 @@ TEST(QuantizeDirectory, MatricesThatAreQuantisedStayWithTheAdvisedRules) {
   EXPECT_EQ(decoded.code, 0) << decoded.err;
 }
 
+// The type of the bytes of a packed matrix is no type of a model.
+TEST(QuantizeDirectory, AnExportOfPackedWeightsKeepsTheTypeOfTheConfig) {
+  const TempDir folder;
+  for (const std::string& format : formats()) {
+    const std::string to = folder / format;
+    ASSERT_EQ(quantize(trained_run(), to, format).code, 0);
+    std::string config = folder.read(format + "/config.json");
+    const std::string before = "\"torch_dtype\": \"float32\"",
+                      other = "\"torch_dtype\": \"bfloat16\"";
+    ASSERT_THAT(config, HasSubstr(before)) << format;
+    config.replace(config.find(before), before.size(), other);
+    folder.write(format + "/config.json", config);
+    const Finished result = ckpt({"export", to, "--to", to + "-copy"});
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(folder.read(format + "-copy/config.json"), HasSubstr(other)) << format;
+    ASSERT_EQ(ckpt({"export", to, "--to", to + "-wide", "--dtype", "float32"}).code, 0);
+    EXPECT_THAT(folder.read(format + "-wide/config.json"), HasSubstr(before)) << format;
+  }
+}
+
 TEST(QuantizeDirectory, AnExportOfPlainValuesIsPlainInTextConfigToo) {
   const TempDir folder;
   ASSERT_EQ(quantize(trained_run(), folder / "q", "int8").code, 0);

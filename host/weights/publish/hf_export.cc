@@ -39,7 +39,8 @@ struct Transfer {
 
 struct TransferPlan {
   TensorMap from, to;
-  bool reassembled = false;  // `to` is the family's own form, assembled from parameters
+  bool reassembled = false;        // `to` is the family's own form, assembled from parameters
+  bool copies_compressed = false;  // at least one weight stays in its compressed form
   std::vector<Transfer> transfers;
 
   std::vector<CompressedMatrix> matrices() const {
@@ -108,7 +109,9 @@ TransferPlan plan_transfers(const decoder::Model& model, const io::WeightFiles& 
     const bool free = !model.parameters()[parameter].desc.dtype;
     DType target = dtype && free ? *dtype : stored;
     if (!out.reassembled && target == stored) {
-      for (std::string_view name : io::StoredWeight(files, to.name).names()) {
+      const io::StoredWeight weight(files, to.name);
+      out.copies_compressed = out.copies_compressed || !weight.is_uncompressed();
+      for (std::string_view name : weight.names()) {
         const io::TensorView view = files.tensor(name);
         out.transfers.push_back(
             {{publishers::without_wrappers(name), view.dtype, view.shape}, -1, std::string(name)});
@@ -231,11 +234,11 @@ class TransferReader {
   std::vector<std::byte> bytes_;
 };
 
-// Returns the type that most bytes of plain tensors are stored in.
+// Returns the floating type that most bytes of plain tensors are stored in.
 DType main_dtype(const std::vector<Transfer>& transfers) {
   std::map<DType, std::uint64_t> bytes;
   for (const Transfer& t : transfers)
-    if (!t.matrix) bytes[t.spec.dtype] += io::num_bytes(t.spec);
+    if (!t.matrix && is_floating(t.spec.dtype)) bytes[t.spec.dtype] += io::num_bytes(t.spec);
   auto main = std::ranges::max_element(bytes, {}, [](const auto& entry) { return entry.second; });
   return main == bytes.end() ? DType::f32 : main->first;
 }
@@ -254,15 +257,16 @@ void write_uncompressed(JsonWriter& json, const JsonValue& object) {
   json.end_object();
 }
 
-// Returns the config.json of the weights with the current type.
-std::string edited_config(const JsonValue& config, DType dtype, bool compressed) {
+// Returns the config.json of the weights with the current type. Without a type the key stays: it
+// then is the type of the values that programs compute from compressed weights.
+std::string edited_config(const JsonValue& config, std::optional<DType> dtype, bool compressed) {
   JsonWriter json(2);
   json.begin_object();
   for (const auto& [key, value] : config.members()) {
     if (!compressed && publishers::is_compression_key(key)) continue;
     json.key(key);
-    if (key == "torch_dtype" || key == "dtype")
-      json.value(long_name(dtype));
+    if (dtype && (key == "torch_dtype" || key == "dtype"))
+      json.value(long_name(*dtype));
     else if (!compressed && publishers::is_text_config(key) && value.is_object())
       write_uncompressed(json, value);
     else
@@ -345,10 +349,11 @@ Exported export_to_hf(const decoder::Model& model, const std::string& from, cons
   const TransferPlan plan = plan_transfers(model, files, form ? &*form : nullptr, options);
   const bool published = fs::exists(fs::path(from) / "config.json");
   const DType main = main_dtype(plan.transfers);
-  std::string config = form ? edited_config(form->config(), main, true)
-                       : published
-                           ? edited_config(io::HfDirectory(from).config(), main, !plan.reassembled)
-                           : fresh_config(model, from, main);
+  const auto edited = plan.copies_compressed ? std::nullopt : std::optional(main);
+  std::string config =
+      form        ? edited_config(form->config(), edited, true)
+      : published ? edited_config(io::HfDirectory(from).config(), edited, !plan.reassembled)
+                  : fresh_config(model, from, main);
   if (options.compressed) config = quantised_config(config, model, plan, to);
 
   Exported out;
