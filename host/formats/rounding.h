@@ -39,9 +39,11 @@ inline float usable_scale(float scale) {
 // over 7, 8, 9 and 10, then over the numbers beside the best one, at smaller and smaller distances.
 template <typename ErrorOf>
 float best_int4_scale(float largest_magnitude, const ErrorOf& error_of) {
+  constexpr float kLargest = 0x1.fep124f;  // its product with -8 is finite
   float best = 1, best_divisor = 7, least = std::numeric_limits<float>::infinity();
   const auto consider = [&](float divisor) {
-    const float scale = usable_scale(largest_magnitude / divisor), error = error_of(scale);
+    const float scale = std::min(usable_scale(largest_magnitude / divisor), kLargest);
+    const float error = error_of(scale);
     if (error < least) least = error, best = scale, best_divisor = divisor;
   };
   for (const float divisor : {7.f, 8.f, 9.f, 10.f}) consider(divisor);
