@@ -190,8 +190,27 @@ void read_compressed_tensors(const JsonValue& section, Compression& out) {
   out.ignored = strings(section, "ignore");
 }
 
-int read_bits(const JsonValue& section, std::string_view key, std::initializer_list<int> allowed) {
-  const JsonValue bits = section.at(key);
+bool is_given(const JsonValue& value) { return value && !value.is_null(); }
+
+// Returns the value that programs write under one of two keys; empty if both are missing or null.
+JsonValue under_either(const JsonValue& section, std::string_view key, std::string_view other) {
+  const JsonValue first = section.find(key), second = section.find(other);
+  if (is_given(first) && is_given(second) &&
+      lower_case(first.describe()) != lower_case(second.describe()))
+    first.fail(fmt::format("is {}, but '{}' beside it is {}; expected one value for both",
+                           first.describe(), other, second.describe()),
+               {"use the config.json that belongs to these weights"});
+  return is_given(first) ? first : is_given(second) ? second : JsonValue();
+}
+
+// The same for a value that must exist.
+JsonValue required_under_either(const JsonValue& section, std::string_view key,
+                                std::string_view other) {
+  const JsonValue value = under_either(section, key, other);
+  return value ? value : section.at(key);
+}
+
+int read_bits(const JsonValue& bits, std::initializer_list<int> allowed) {
   const std::int64_t got = bits.as_int64();
   if (std::ranges::find(allowed, got) == allowed.end())
     bits.fail(fmt::format("must be {}, got {}", allowed.size() > 1 ? "4 or 8" : "4", got),
@@ -199,49 +218,57 @@ int read_bits(const JsonValue& section, std::string_view key, std::initializer_l
   return static_cast<int>(got);
 }
 
-std::int64_t read_group_size(const JsonValue& section, std::string_view key) {
-  const JsonValue size = section.at(key);
+std::int64_t read_group_size(const JsonValue& size) {
   const std::int64_t got = size.as_int64();
   if (got != -1 && got <= 0)
     size.fail(fmt::format("must be positive, or -1 for whole rows; got {}", got));
   return got;
 }
 
-// A variant is named under one of two keys.
+// Refuses other bits or groups for some modules. Modules with "-:" are not quantised.
+void check_dynamic(const JsonValue& dynamic) {
+  if (!is_given(dynamic)) return;
+  if (!dynamic.is_object())
+    dynamic.fail(fmt::format("must be an object of patterns; got {}", dynamic.describe()));
+  for (const auto& [pattern, changes] : dynamic.members())
+    if (!pattern.starts_with("-:") && is_given(changes) &&
+        !(changes.is_object() && changes.size() == 0))
+      changes.fail(
+          "must be empty: lamina reads one number of bits and one group size for all "
+          "modules of GPTQ",
+          {kAlternative});
+}
+
 void read_gptq(const JsonValue& section, Compression& out) {
-  out.bits = read_bits(section, "bits", {4, 8});
-  out.group_size = read_group_size(section, "group_size");
+  out.bits = read_bits(section.at("bits"), {4, 8});
+  out.group_size = read_group_size(section.at("group_size"));
   out.symmetric = is_true(section, "sym");
   out.reordered = is_true(section, "desc_act");
-  const char* key = section.find("checkpoint_format") ? "checkpoint_format" : "format";
-  const std::string variant = text(section, key, "gptq");
-  if (variant != "gptq" && variant != "gptq_v2")
-    section.at(key).fail(fmt::format("must be \"gptq\" or \"gptq_v2\", the orders of GPTQ that "
-                                     "lamina reads; got \"{}\"",
-                                     variant),
-                         {kAlternative});
-  out.zero_points_minus_one = variant == "gptq";
+  const JsonValue variant = under_either(section, "checkpoint_format", "format");
+  const std::string_view name = variant ? variant.as_string() : "gptq";
+  if (name != "gptq" && name != "gptq_v2")
+    variant.fail(fmt::format("must be \"gptq\" or \"gptq_v2\", the orders of GPTQ that "
+                             "lamina reads; got \"{}\"",
+                             name),
+                 {kAlternative});
+  out.zero_points_minus_one = name == "gptq";
   if (is_true(section, "is_marlin_format"))
     section.at("is_marlin_format")
         .fail("must be false: the order of Marlin is for one kernel", {kAlternative});
-  if (const JsonValue dynamic = section.find("dynamic"); dynamic && dynamic.is_object())
-    for (const auto& [pattern, changes] : dynamic.members())
-      if (!pattern.starts_with("-:") && changes.is_object() && changes.size() > 0)
-        changes.fail(
-            "must be empty: lamina reads one number of bits and one group size for all "
-            "modules of GPTQ",
-            {kAlternative});
+  check_dynamic(section.find("dynamic"));
 }
 
 void read_awq(const JsonValue& section, Compression& out) {
-  out.bits = read_bits(section, section.find("bits") ? "bits" : "w_bit", {4});
-  out.group_size =
-      read_group_size(section, section.find("group_size") ? "group_size" : "q_group_size");
-  const std::string variant = text(section, "version", "gemm");
-  if (variant != "gemm" && variant != "GEMM")
-    section.at("version").fail(
-        fmt::format("must be \"gemm\", the order of AWQ that lamina reads; got \"{}\"", variant),
-        {kAlternative});
+  out.bits = read_bits(required_under_either(section, "bits", "w_bit"), {4});
+  out.group_size = read_group_size(required_under_either(section, "group_size", "q_group_size"));
+  const JsonValue variant = under_either(section, "version", "format");
+  if (variant && lower_case(variant.as_string()) != "gemm")
+    variant.fail(fmt::format("must be \"gemm\", the order of AWQ that lamina reads; got {}",
+                             variant.describe()),
+                 {kAlternative});
+  if (text(section, "backend") == "llm-awq")
+    section.at("backend").fail(
+        "must not be \"llm-awq\", whose weights have another order than \"gemm\"", {kAlternative});
   if (const JsonValue zero = section.find("zero_point"); zero && !zero.is_null() && !zero.as_bool())
     zero.fail("must be true: weights in the order \"gemm\" have zero points", {kAlternative});
 }

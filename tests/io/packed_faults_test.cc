@@ -347,6 +347,45 @@ TEST(QuantizationConfig, OtherVariantsAreRefusedInWords) {
                     dynamic));
 }
 
+TEST(QuantizationConfig, AVariantIsNamedUnderEitherKey) {
+  const auto gptq = [](const std::string& more) {
+    return fmt::format(R"({{"quant_method": "gptq", "bits": 4, "group_size": 32, {}}})", more);
+  };
+  expect_config_refusal(gptq(R"("checkpoint_format": null, "format": "marlin")"),
+                        "'quantization_config.format' must be \"gptq\" or \"gptq_v2\"");
+  expect_config_refusal(gptq(R"("checkpoint_format": "gptq", "format": "gptq_v2")"),
+                        "'quantization_config.checkpoint_format' is \"gptq\", but 'format' beside "
+                        "it is \"gptq_v2\"; expected one value for both");
+  const auto awq = [](const std::string& more) {
+    return fmt::format(R"({{"quant_method": "awq", "group_size": 32, {}}})", more);
+  };
+  for (const char* version : {"", R"("version": null, )"})
+    expect_config_refusal(
+        awq(fmt::format(R"({}"bits": 4, "format": "gemv_fast")", version)),
+        "'quantization_config.format' must be \"gemm\", the order of AWQ that lamina reads; got "
+        "\"gemv_fast\"");
+  expect_config_refusal(awq(R"("bits": 4, "version": "gemm", "format": "gemv")"),
+                        "'quantization_config.version' is \"gemm\", but 'format' beside it is");
+  expect_config_refusal(awq(R"("bits": 4, "backend": "llm-awq")"),
+                        "'quantization_config.backend' must not be \"llm-awq\"");
+  expect_config_refusal(awq(R"("bits": 4, "w_bit": 8)"),
+                        "'quantization_config.bits' is 4, but 'w_bit' beside it is 8");
+  expect_config_refusal(awq(R"("bits": 4, "q_group_size": 64)"),
+                        "'quantization_config.group_size' is 32, but 'q_group_size' beside it is");
+  expect_config_refusal(awq(R"("bits": null, "w_bit": 8)"),
+                        "'quantization_config.w_bit' must be 4, got 8");
+}
+
+TEST(QuantizationConfig, AListIsNoSetOfDynamicChanges) {
+  for (const auto& [dynamic, text] :
+       {std::pair{"[1]", "'quantization_config.dynamic' must be an object of patterns; got"},
+        {R"({"+:.*down.*": [8]})", "must be empty: lamina reads one number of bits"}})
+    expect_config_refusal(
+        fmt::format(R"({{"quant_method": "gptq", "bits": 4, "group_size": 32, "dynamic": {}}})",
+                    dynamic),
+        text);
+}
+
 // Returns a configuration with one group of `targets`, JSON.
 std::string config_for(const std::string& targets, const std::string& more = "") {
   return fmt::format(

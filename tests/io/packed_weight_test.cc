@@ -160,6 +160,24 @@ TEST(PackedGptq, WordsOfZeroPointsAreStoredMinusOnes) {
   }
 }
 
+// A null under one key of the version does not hide the other key.
+TEST(PackedGptq, TheVersionMayBeUnderEitherKey) {
+  const IntegerWeight w = random_weight(8, 64, 4, 32, true, 12);
+  for (const char* version :
+       {R"("checkpoint_format": null, "format": "gptq_v2")", R"("format": "gptq_v2")",
+        R"("checkpoint_format": "gptq_v2", "format": null)",
+        R"("checkpoint_format": "gptq_v2", "format": "gptq_v2")"}) {
+    TempDir dir;
+    expect_weight(
+        packed_files(
+            dir, as_gptq("m", w, DType::f16, 2),
+            fmt::format(
+                R"({{"quant_method": "gptq", "bits": 4, "group_size": 32, "sym": false, {}}})",
+                version)),
+        w, "INT4Z_32_F16");
+  }
+}
+
 TEST(PackedGptq, AnIndexGivesTheGroupOfEachColumn) {
   TempDir dir;
   IntegerWeight w = random_weight(8, 128, 4, 32, true, 9);
@@ -174,6 +192,19 @@ TEST(PackedAwq, HasTheValuesOfItsDefinition) {
     const IntegerWeight w = random_weight(24, 256, 4, group, true, 10);
     expect_weight(packed_files(dir, as_awq("m", w, DType::f16), awq_config(group)), w,
                   group == 32 ? "INT4Z_32_F16" : "INT4Z_128_F16");
+  }
+}
+
+// Older files have the other names, and some programs write both.
+TEST(PackedAwq, NullsDoNotHideOtherNames) {
+  const IntegerWeight w = random_weight(24, 256, 4, 32, true, 10);
+  for (const char* config :
+       {R"("bits": null, "w_bit": 4, "group_size": null, "q_group_size": 32, "version": "GEMM")",
+        R"("bits": 4, "group_size": 32, "version": "gemm", "format": "gemm", "backend": "auto")"}) {
+    TempDir dir;
+    expect_weight(packed_files(dir, as_awq("m", w, DType::f16),
+                               fmt::format(R"({{"quant_method": "awq", {}}})", config)),
+                  w, "INT4Z_32_F16");
   }
 }
 
