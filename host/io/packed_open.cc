@@ -1,4 +1,6 @@
 // Opens packed weights: checks that the tensors of a weight fit each other and the configuration.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -31,13 +33,96 @@ std::string text(const TensorView& view) {
   return fmt::format("{}{}", name(view.dtype), to_string(view.shape));
 }
 
+[[noreturn]] void refuse_packed(const WeightFiles& files, const TensorView& tensor,
+                                const std::string& what, const std::string& note = {}) {
+  throw UserError(ExitCode::checkpoint, {files.path_of(tensor.name),
+                                         fmt::format("tensor '{}' {}", tensor.name, what),
+                                         {note.empty() ? kExportAgain : note}});
+}
+
+const TensorView& require_type(const WeightFiles& files, const TensorView& tensor,
+                               std::initializer_list<DType> dtypes) {
+  if (std::ranges::find(dtypes, tensor.dtype) != dtypes.end()) return tensor;
+  std::string expected;
+  for (const DType dtype : dtypes)
+    expected += fmt::format("{}{}", expected.empty() ? "" : " or ", name(dtype));
+  refuse_packed(files, tensor,
+                fmt::format("has element type {}; expected {}", name(tensor.dtype), expected));
+}
+
+// Compares the tensor 'weight_shape', if there is one, with the shape that the values give.
+void check_stated_shape(const WeightFiles& files, const PackedTensors& tensors,
+                        const Shape& shape) {
+  if (tensors.shape.empty()) return;
+  const TensorView stated = files.tensor(tensors.shape);
+  require_type(files, stated, {DType::i64, DType::i32});
+  if (stated.shape.num_elements() != shape.ndim())
+    refuse_packed(files, stated,
+                  fmt::format("is {}; expected {} numbers", text(stated), shape.ndim()));
+  std::vector<std::int64_t> dims;
+  for (std::int64_t i = 0; i < shape.ndim(); ++i) dims.push_back(integer_at(stated, i));
+  if (!std::ranges::equal(dims, shape.dims()))
+    refuse_packed(files, stated,
+                  fmt::format("says [{}], but '{}' has the values of {}", fmt::join(dims, ", "),
+                              tensors.values, to_string(shape)));
+}
+
+// Returns the group of each column; nothing if they are in order. compressed-tensors writes -1 for
+// all columns if they are.
+std::vector<std::int32_t> read_group_index(const WeightFiles& files, const PackedTensors& tensors,
+                                           std::int64_t columns, std::int64_t num_groups,
+                                           std::int64_t group_size) {
+  const TensorView index = files.tensor(tensors.group_index);
+  require_type(files, index, {DType::i32, DType::i64});
+  if (index.shape.num_elements() != columns)
+    refuse_packed(files, index,
+                  fmt::format("is {}; expected the groups of {} columns", text(index), columns));
+  std::vector<std::int64_t> groups;
+  for (std::int64_t i = 0; i < columns; ++i) groups.push_back(integer_at(index, i));
+  const bool may_be_unused = tensors.order != Order::gptq && tensors.order != Order::awq;
+  if (may_be_unused && std::ranges::all_of(groups, [](std::int64_t group) { return group == -1; }))
+    return {};
+  bool in_order = true;
+  for (std::int64_t i = 0; i < columns; ++i) {
+    const std::int64_t group = groups[static_cast<std::size_t>(i)];
+    if (group < 0 || group >= num_groups)
+      refuse_packed(
+          files, index,
+          fmt::format("has group {} at column {}; expected 0 to {}", group, i, num_groups - 1));
+    in_order = in_order && group == i / group_size;
+  }
+  if (in_order) return {};
+  return {groups.begin(), groups.end()};
+}
+
+[[noreturn]] void refuse_zero_points_of_fp4(const WeightFiles& files,
+                                            const PackedTensors& tensors) {
+  refuse_packed(
+      files, files.tensor(tensors.zero_points),
+      fmt::format("belongs to '{}', whose FP4 numbers have no zero points", tensors.values));
+}
+
 }  // namespace
+
+void check_parts_of_mxfp4(const WeightFiles& files, const PackedTensors& tensors,
+                          const Shape& shape, std::int64_t group_size) {
+  if (!tensors.zero_points.empty()) refuse_zero_points_of_fp4(files, tensors);
+  check_stated_shape(files, tensors, shape);
+  if (tensors.group_index.empty()) return;
+  const std::int64_t columns = shape[-1];
+  if (!read_group_index(files, tensors, columns, divide_up(columns, group_size), group_size)
+           .empty())
+    refuse_packed(
+        files, files.tensor(tensors.group_index),
+        fmt::format("gives the columns of '{}' another order, which lamina does not read for "
+                    "MXFP4",
+                    tensors.values),
+        "use a checkpoint without actorder");
+}
 
 void PackedWeight::fail(const TensorView& tensor, const std::string& what,
                         const std::string& note) const {
-  throw UserError(ExitCode::checkpoint, {files_->path_of(tensor.name),
-                                         fmt::format("tensor '{}' {}", tensor.name, what),
-                                         {note.empty() ? kExportAgain : note}});
+  refuse_packed(*files_, tensor, what, note);
 }
 
 PackedWeight::PackedWeight(const WeightFiles& files, const PackedTensors& tensors)
@@ -77,11 +162,7 @@ PackedWeight::PackedWeight(const WeightFiles& files, const PackedTensors& tensor
 
 const TensorView& PackedWeight::require_dtype(const TensorView& tensor,
                                               std::initializer_list<DType> dtypes) const {
-  if (std::ranges::find(dtypes, tensor.dtype) != dtypes.end()) return tensor;
-  std::string expected;
-  for (const DType dtype : dtypes)
-    expected += fmt::format("{}{}", expected.empty() ? "" : " or ", name(dtype));
-  fail(tensor, fmt::format("has element type {}; expected {}", name(tensor.dtype), expected));
+  return require_type(*files_, tensor, dtypes);
 }
 
 // The number of columns is in another tensor, because words may have unused bits at their end.
@@ -125,9 +206,8 @@ void PackedWeight::open_pairs() {
   rows_ = values_.shape[0];
   columns_ = values_.shape[1] * 2;
   require_dtype(scales_, {DType::f8_e4m3});
-  if (!tensors_->zero_points.empty())
-    fail(zero_points_,
-         fmt::format("belongs to '{}', whose FP4 numbers have no zero points", values_.name));
+  if (!tensors_->zero_points.empty()) refuse_zero_points_of_fp4(*files_, *tensors_);
+  check_stated_shape(*files_, *tensors_, {rows_, columns_});
   open_scales();
   if (tensors_->global_scale.empty())
     fail(values_, "has no global scale",
@@ -235,22 +315,7 @@ void PackedWeight::open_group_index() {
                        files_->compression().where));
     return;
   }
-  const TensorView index = files_->tensor(tensors_->group_index);
-  require_dtype(index, {DType::i32, DType::i64});
-  if (index.shape.num_elements() != columns_)
-    fail(index, fmt::format("is {}; expected the groups of {} columns", text(index), columns_));
-  bool in_order = true;
-  std::vector<std::int32_t> groups;
-  for (std::int64_t i = 0; i < columns_; ++i) {
-    const std::int64_t group = integer_at(index, i);
-    if (group == -1) return;  // not used by compressed-tensors
-    if (group < 0 || group >= num_groups_)
-      fail(index,
-           fmt::format("has group {} at column {}; expected 0 to {}", group, i, num_groups_ - 1));
-    in_order = in_order && group == i / group_size_;
-    groups.push_back(static_cast<std::int32_t>(group));
-  }
-  if (!in_order) group_index_ = std::move(groups);
+  group_index_ = read_group_index(*files_, *tensors_, columns_, num_groups_, group_size_);
 }
 
 // Blocks contain one scale, so that they cannot span groups, nor columns of different groups.

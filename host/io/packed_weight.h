@@ -39,6 +39,11 @@ struct PackedTensors {
 // twice.
 std::map<std::string, PackedTensors, std::less<>> find_packed(const WeightFiles& files);
 
+// Refuses tensors beside MXFP4 values of this shape that would change or contradict them (class
+// checkpoint): zero points, columns in another order, another shape.
+void check_parts_of_mxfp4(const WeightFiles& files, const PackedTensors& tensors,
+                          const Shape& shape, std::int64_t group_size);
+
 // A packed matrix. Value = scale * (number - zero point), rounded to f32 once; FP4 numbers:
 // number * (scale / global scale).
 // Errors (class checkpoint), with the tensor, found and expected: shapes, types and group sizes

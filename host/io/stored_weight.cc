@@ -138,8 +138,10 @@ StoredWeight::StoredWeight(const WeightFiles& files, std::string_view name)
 void StoredWeight::open_packed(const PackedTensors& tensors) {
   tensors_ = &tensors;
   if (tensors.order == PackedTensors::Order::pairs && tensors.global_scale.empty() &&
-      !tensors.scales.empty() && files_->tensor(tensors.scales).dtype != DType::f8_e4m3)
-    return open_fp4_pairs(tensors.scales);
+      !tensors.scales.empty() && files_->tensor(tensors.scales).dtype != DType::f8_e4m3) {
+    open_fp4_pairs(tensors.scales);
+    return check_parts_of_mxfp4(*files_, tensors, shape_, kFp4Block);
+  }
   form_ = Form::packed;
   packed_.emplace(*files_, tensors);
   shape_ = packed_->shape();

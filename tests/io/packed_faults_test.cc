@@ -148,6 +148,31 @@ TEST(PackedFaults, GroupsOfAnIndexMustExist) {
                  "tensor 'm.g_idx' is i32[32]; expected the groups of 64 columns");
 }
 
+// compressed-tensors writes -1 for all columns of a weight in order, GPTQ for none.
+TEST(PackedFaults, AnIndexOfMinusOneIsUnusedAsAWhole) {
+  std::vector<std::int32_t> index(64, 0);
+  std::fill_n(index.begin() + 32, 31, 1);
+  index[63] = -1;
+  const std::string text = "has group -1 at column 63; expected 0 to 1";
+  const std::string reordered =
+      compressed_tensors_config("pack-quantized", 4, "group", 32, true, R"(, "actorder": "group")");
+  expect_refusal(with(gptq_tensors(), file_bytes("m.g_idx", DType::i32, {64}, index)),
+                 gptq_config(4, 32, true, 1), "tensor 'm.g_idx' " + text);
+  expect_refusal(with(int4_tensors(), file_bytes("m.weight_g_idx", DType::i32, {64}, index)),
+                 reordered, "tensor 'm.weight_g_idx' " + text);
+  index.assign(64, -1);
+  expect_refusal(with(gptq_tensors(), file_bytes("m.g_idx", DType::i32, {64}, index)),
+                 gptq_config(4, 32, true, 1), "tensor 'm.g_idx' has group -1 at column 0");
+  const auto values_of = [](const std::vector<FileBytes>& tensors, const std::string& config) {
+    TempDir dir;
+    write_checkpoint(dir.path(), tensors, alone(config));
+    return all_values(StoredWeight(WeightFiles(dir.path()), "m.weight"));
+  };
+  EXPECT_EQ(values_of(with(int4_tensors(), file_bytes("m.weight_g_idx", DType::i32, {64}, index)),
+                      reordered),
+            values_of(int4_tensors(), kInt4));
+}
+
 TEST(PackedFaults, ReorderedGptqNeedsItsIndex) {
   std::string config = gptq_config(4, 32, true, 1);
   config.replace(config.find("\"desc_act\": false"), 17, "\"desc_act\": true");
@@ -201,6 +226,48 @@ TEST(PackedFaults, TheGlobalScaleOfNvfp4DividesTheOthers) {
   scales[6] = 0x7f;
   expect_refusal(with(tensors, file_bytes("m.weight_scale", DType::f8_e4m3, {2, 4}, scales)),
                  config, "tensor 'm.weight_scale' has the scale nan for group 2 of row 1");
+}
+
+// NVFP4 has a scale for 16 values, MXFP4 one for 32.
+TEST(PackedFaults, NoPartOfFp4IsIgnored) {
+  const std::vector<FileBytes> pairs = {
+      file_bytes("m.weight_packed", DType::u8, {2, 32}, std::vector<std::uint8_t>(64, 0x12))};
+  const std::vector<FileBytes> mxfp4 = with(
+      pairs, file_bytes("m.weight_scale", DType::u8, {2, 2}, std::vector<std::uint8_t>(4, 127)));
+  const std::vector<FileBytes> nvfp4 =
+      with(with(pairs, file_bytes("m.weight_scale", DType::f8_e4m3, {2, 4},
+                                  std::vector<std::uint8_t>(8, 0x38))),
+           file_bytes<float>("m.weight_global_scale", DType::f32, {1}, {100}));
+  const std::string mx =
+      compressed_tensors_config("mxfp4-pack-quantized", 4, "group", 32, true, "", "float");
+  const std::string nv =
+      compressed_tensors_config("nvfp4-pack-quantized", 4, "tensor_group", 16, true, "", "float");
+  const auto shape = [](std::int64_t rows, std::int64_t columns) {
+    return file_bytes<std::int64_t>("m.weight_shape", DType::i64, {2}, {rows, columns});
+  };
+  const auto index = [](std::int32_t first) {
+    std::vector<std::int32_t> groups(64, 1);
+    std::fill_n(groups.begin(), 32, 0);
+    groups[0] = first;
+    return file_bytes("m.weight_g_idx", DType::i32, {64}, groups);
+  };
+  for (const auto& [tensors, config] : {std::pair{mxfp4, mx}, {nvfp4, nv}}) {
+    expect_refusal(with(tensors, file_bytes("m.weight_zero_point", DType::u8, {2, 2},
+                                            std::vector<std::uint8_t>(4, 7))),
+                   config,
+                   "tensor 'm.weight_zero_point' belongs to 'm.weight_packed', whose FP4 numbers "
+                   "have no zero points");
+    expect_refusal(with(tensors, shape(5, 7)), config,
+                   "tensor 'm.weight_shape' says [5, 7], but 'm.weight_packed' has the values of "
+                   "[2, 64]");
+  }
+  expect_refusal(with(mxfp4, index(1)), mx,
+                 "tensor 'm.weight_g_idx' gives the columns of 'm.weight_packed' another order");
+  expect_refusal(with(mxfp4, index(2)), mx,
+                 "tensor 'm.weight_g_idx' has group 2 at column 0; expected 0 to 1");
+  TempDir dir;
+  write_checkpoint(dir.path(), with(with(mxfp4, shape(2, 64)), index(0)), alone(mx));
+  EXPECT_NO_THROW(all_values(StoredWeight(WeightFiles(dir.path()), "m.weight")));
 }
 
 TEST(PackedFaults, ScalesOfMxfp4AreNumbers) {
