@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <limits>
 
 #include "cli/spoilt_model.h"
@@ -210,6 +211,38 @@ TEST(QuantizeDirectory, Fp8IsOneFormatForAllWidths) {
   const JsonValue groups = json.root().at("quantization_config").at("config_groups");
   EXPECT_FALSE(groups.find("group_1"));
   EXPECT_EQ(ids_of(folder / "fp8", {}), ids_of(from, {"--quantize", "fp8"}));
+}
+
+// Replaces the values of a matrix in f32 by value_of(row, column, value).
+void change_matrix(const std::string& model, const std::string& tensor, std::size_t columns,
+                   const std::function<float(std::size_t, std::size_t, float)>& value_of) {
+  spoil_tensor(model, tensor, [&](std::span<std::byte> bytes) {
+    for (std::size_t i = 0; i < bytes.size() / sizeof(float); ++i) {
+      float value;
+      std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
+      value = value_of(i / columns, i % columns, value);
+      std::memcpy(bytes.data() + i * sizeof value, &value, sizeof value);
+    }
+  });
+}
+
+// A pruned or a padded matrix: a group of zeros in a row of small values, and a row of zeros among
+// small values.
+TEST(QuantizeDirectory, ZerosHaveAFormInNvfp4BesideAnyValues) {
+  const TempDir folder;
+  const std::string model = folder / "model", attention = "model.layers.0.self_attn.";
+  ASSERT_EQ(ckpt({"export", model_of_experts(folder), "--to", model}).code, 0);
+  change_matrix(model, attention + "q_proj.weight", 128,
+                [](std::size_t row, std::size_t column, float value) {
+                  if (row != 7) return value;
+                  return column / 16 == 1 ? 0 : column % 2 == 0 ? .005f : -.005f;
+                });
+  change_matrix(
+      model, attention + "k_proj.weight", 128,
+      [](std::size_t row, std::size_t, float value) { return row == 3 ? 0 : value / 1024; });
+  const Finished result = quantize(model, folder / "out", "nvfp4");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(ids_of(folder / "out", {}), ids_of(model, {"--quantize", "nvfp4"}));
 }
 
 TEST(QuantizeDirectory, TablesOfTokensHaveNoForm) {

@@ -71,22 +71,33 @@ void put(std::vector<std::byte>& out, std::int64_t index, T value) {
   std::memcpy(out.data() + static_cast<std::size_t>(index) * sizeof value, &value, sizeof value);
 }
 
+// Returns whether 16 values with one scale are 0, or -0.
+bool is_zero_group(const formats::BlockCodes& codes, std::size_t group) {
+  constexpr std::size_t kCount = 16;
+  return std::ranges::all_of(std::span(codes.codes).subspan(group * kCount, kCount),
+                             [](std::uint8_t code) { return (code & 7) == 0; });
+}
+
 // The smallest of the blocks, which all scales can have: others become smaller by a power of two.
+// Values of 0 can have any scale.
 float common_global_scale(const CompressedMatrix& m, std::span<const std::byte> blocks) {
   float out = std::numeric_limits<float>::infinity();
-  for_each_block(m, blocks, [&](std::int64_t, std::int64_t, const auto& codes) {
-    out = std::min(out, codes.scale);
+  for_each_block(m, blocks, [&](std::int64_t, std::int64_t, const formats::BlockCodes& codes) {
+    for (std::size_t group = 0; group < codes.group_scales.size(); ++group)
+      if (!is_zero_group(codes, group)) out = std::min(out, codes.scale);
   });
-  return out;
+  return std::isinf(out) ? 1 : out;
 }
 
 void put_e4m3_scales(const CompressedMatrix& m, std::span<const std::byte> blocks,
                      std::vector<std::byte>& out) {
   const float common = common_global_scale(m, blocks);
   std::int64_t at = 0;
-  for_each_block(m, blocks, [&](std::int64_t row, std::int64_t, const auto& codes) {
-    for (const std::uint8_t bits : codes.group_scales) {
-      const float scale = formats::kE4m3[bits] * (common / codes.scale);
+  for_each_block(m, blocks, [&](std::int64_t row, std::int64_t, const formats::BlockCodes& codes) {
+    for (std::size_t group = 0; group < codes.group_scales.size(); ++group) {
+      const float scale = is_zero_group(codes, group)
+                              ? 1
+                              : formats::kE4m3[codes.group_scales[group]] * (common / codes.scale);
       const std::uint8_t stored = formats::e4m3_bits(scale);
       if (formats::kE4m3[stored] != scale)
         throw UserError(
