@@ -154,13 +154,15 @@ TEST(QuantizeDirectory, ConfigListsTheNamesOfFilesAndOfTransformers) {
             ids_of(model, {"--quantize", "int4", "--quantize-rule", "head=int8"}));
 }
 
-// Returns a model whose attention has more values than its experts.
-std::string model_of_experts(const TempDir& folder) {
+// Returns a model whose attention has more values than its experts of this width.
+std::string model_of_experts(const TempDir& folder, int width = 32) {
   std::string text;
   for (int i = 0; i < 100; ++i) text += "The sky is blue.\n";
   const std::string run =
       "family = \"mixtral\"\n[model]\nvocab_size = 258\nhidden_size = 128\n"
-      "intermediate_size = 32\nnum_hidden_layers = 2\nnum_attention_heads = 8\n"
+      "intermediate_size = " +
+      std::to_string(width) +
+      "\nnum_hidden_layers = 2\nnum_attention_heads = 8\n"
       "num_key_value_heads = 8\nnum_local_experts = 2\nnum_experts_per_tok = 1\n"
       "max_position_embeddings = 64\n[run]\nout = \"" +
       folder / "experts" + "\"\n[data]\ntrain = \"" + folder.write("text.txt", text) +
@@ -198,6 +200,19 @@ TEST(QuantizeDirectory, ExpertsOfSeveralFormatsAreAWarning) {
                                       "they have ") +
                           formats));
   }
+}
+
+// transformers makes experts of the numbers and their scales alone.
+TEST(QuantizeDirectory, ExpertsInNvfp4AreAWarning) {
+  const TempDir folder;
+  const std::string from = model_of_experts(folder, 64);
+  const Finished result = quantize(from, folder / "nvfp4", "nvfp4");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("transformers ignores the global scales of experts in nvfp4"));
+  const Finished other =
+      quantize(from, folder / "mixed", "nvfp4", {"--quantize-rule", "layers.*.experts.*=mxfp4"});
+  ASSERT_EQ(other.code, 0) << other.err;
+  EXPECT_THAT(other.err, Not(HasSubstr("transformers")));
 }
 
 // Rows of 32 and of 128 values have other blocks here, but one form in files.

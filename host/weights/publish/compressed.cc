@@ -294,6 +294,9 @@ std::optional<std::string> obstacle_of_experts(const decoder::Model& model, cons
     if (is_of_expert(p) && p.desc.role == registry::Role::weight && !p.storage)
       formats.insert("none");
   }
+  if (formats.size() == 1 && first && first->name == "NVFP4")
+    return "transformers ignores the global scales of experts in nvfp4: use another format if "
+           "it is to read them";
   if (formats.empty() || (formats.size() == 1 && !formats.contains("none"))) return {};
   return fmt::format("transformers needs one format for all experts, and here they have {}",
                      fmt::join(formats, " and "));

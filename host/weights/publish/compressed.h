@@ -52,7 +52,7 @@ std::vector<std::byte> compressed_bytes(const CompressedMatrix& matrix, std::str
                                         std::span<const std::byte> blocks);
 
 // Returns why transformers cannot read the experts: it has one format for the experts of all
-// layers. Nothing if it can.
+// layers, and no global scales for them. Nothing if it can.
 std::optional<std::string> obstacle_of_experts(const decoder::Model& model, const TensorMap& map,
                                                std::span<const CompressedMatrix> matrices);
 
