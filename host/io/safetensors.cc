@@ -111,10 +111,10 @@ class HeaderReader {
     if (!header.root().is_object())
       fail_file(fmt::format("the header must be a JSON object, got {}", header.root().describe()));
     for (const auto& [name, value] : header.root().members())
-      if (name == "__metadata__")
-        for (const auto& [key, entry] : value.members()) metadata.emplace(key, entry.as_string());
-      else
+      if (name != "__metadata__")
         add(name, value);
+      else if (!value.is_null())
+        for (const auto& [key, entry] : value.members()) metadata.emplace(key, entry.as_string());
     check_cover();
   }
 

@@ -52,6 +52,12 @@ TEST(Safetensors, Example) {
   EXPECT_EQ(file.metadata().at("format"), "pt");
 }
 
+TEST(Safetensors, NoMetadataMayBeANull) {
+  EXPECT_EQ(
+      error_of(R"({"__metadata__":null,"b":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1),
+      "accepted");
+}
+
 TEST(Safetensors, NamesTheNearestTensorWhenOneIsMissing) {
   TempDir dir;
   const std::string path =
