@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "text/python_pattern.h"
 #include "text/regex.h"
 
 namespace lamina::imports {
@@ -58,7 +59,7 @@ class Matcher {
 std::vector<std::string> match_adapter_modules(const std::string& pattern,
                                                const std::vector<AdapterModule>& modules,
                                                std::int64_t num_layers, const std::string& place) {
-  const Matcher matcher(pattern, place, std::min(num_layers, kMaxLayers));
+  const Matcher matcher(text::from_python(pattern), place, std::min(num_layers, kMaxLayers));
   struct Name {
     std::string name;
     Matcher::Coverage found;  // of all its modules

@@ -342,7 +342,8 @@ TEST(PackedContradictions, OfMethodsAndF8AreRefused) {
 }
 
 TEST(PackedContradictions, IgnoredModulesArePlain) {
-  for (const std::string module : {"model.layers.1.self_attn.q_proj", "re:.*layers.1.*q_proj"}) {
+  for (const std::string module : {"model.layers.1.self_attn.q_proj", "re:.*layers.1.*q_proj",
+                                   R"(re:model\\.layers\\.1{,2}\\.self_attn\\.q_proj)"}) {
     std::string config = packed_kinds()[0].quantization_config;
     config.pop_back();
     expect_contradiction(packed_kinds()[0],

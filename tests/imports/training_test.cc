@@ -261,6 +261,7 @@ TEST(ImportFineTuning, ModulesOfAdaptersMatchARegularExpression) {
               ElementsAre("q_proj", "k_proj", "v_proj", "o_proj"));
   EXPECT_THAT(modules_of(qwen, "decoder/layers(?:_[0-9]+|/[0-9]+)?/.*mlp/wo"),
               ElementsAre("down_proj"));
+  EXPECT_THAT(modules_of(qwen, ".*mlp/w[a-z]{,1}"), ElementsAre("down_proj"));
   EXPECT_THAT(modules_of(qwen, ".*"), ::testing::SizeIs(7));
 }
 

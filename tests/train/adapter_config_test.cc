@@ -186,6 +186,7 @@ TEST(TargetModules, MatchAPatternWithTheWholePath) {
   EXPECT_TRUE(names("\".*\\\\.(q_proj|v_proj)$\"", module));
   EXPECT_TRUE(names("\"model\\\\.layers\\\\.\\\\d+\\\\.self_attn\\\\.[qk]_proj\"", module));
   EXPECT_TRUE(names("\"^(?!.*vision).*q_proj\"", module));
+  EXPECT_TRUE(names("\".*layers\\\\.[0-9]{,2}\\\\..*q_proj\"", module));
   EXPECT_FALSE(names("\"q_proj\"", module));
   EXPECT_FALSE(names("\".*self_attn\"", module));
   EXPECT_FALSE(names("\"k_proj|.*v_proj\"", module));

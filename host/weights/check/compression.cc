@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "io/stored_weight.h"
 #include "publishers/formats.h"
+#include "text/python_pattern.h"
 #include "text/regex.h"
 
 namespace lamina::weights {
@@ -32,7 +33,7 @@ class Modules {
         continue;
       }
       constexpr auto kDialect = text::Regex::Dialect::fancy_regex;
-      const std::string pattern = target.substr(kPattern.size());
+      const std::string pattern = text::from_python(target.substr(kPattern.size()));
       const std::string place = fmt::format("{}: '{}'", where, key);
       const text::Regex by_itself(pattern, place, kDialect);  // "a)|(b" is not valid by itself
       patterns_.emplace_back(fmt::format("^(?:{})", pattern), place, kDialect);

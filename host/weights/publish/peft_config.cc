@@ -9,6 +9,7 @@
 #include "core/json.h"
 #include "core/json_writer.h"
 #include "publishers/formats.h"
+#include "text/python_pattern.h"
 #include "text/regex.h"
 
 namespace lamina::weights {
@@ -188,9 +189,10 @@ struct TargetModules::Names {
 
 TargetModules::TargetModules(const PeftConfig& config, const std::string& where) {
   const auto names = [&](std::string_view key, const std::vector<std::string>& list,
-                         const std::string& pattern) {
+                         const std::string& in_python) {
     Names out{list, {}};
-    if (pattern.empty()) return out;
+    if (in_python.empty()) return out;
+    const std::string pattern = text::from_python(in_python);
     const std::string place = fmt::format("{}: '{}'", where, key);
     constexpr auto kDialect = text::Regex::Dialect::fancy_regex;
     const text::Regex by_itself(pattern, place, kDialect);  // "a)|(b" is not valid by itself
