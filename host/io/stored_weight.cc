@@ -195,8 +195,19 @@ void StoredWeight::open_f8() {
 // Returns the block of each scale: of a size in the configuration, or a row or an equal part of it.
 Compression::Block StoredWeight::f8_block() const {
   const std::vector<Compression::Block>& blocks = files_->compression().blocks;
-  for (const Compression::Block& block : blocks)
-    if (scales_.shape == scales_shape(shape_, block)) return block;
+  const Compression::Block* found = nullptr;
+  for (const Compression::Block& block : blocks) {
+    if (scales_.shape != scales_shape(shape_, block)) continue;
+    if (found && ((scales_.shape[-2] > 1 && block.rows != found->rows) ||
+                  (scales_.shape[-1] > 1 && block.columns != found->columns)))
+      fail(fmt::format("is {}, and its scales {} fit blocks of {} x {} and of {} x {}",
+                       to_string(shape_), to_string(scales_.shape), found->rows, found->columns,
+                       block.rows, block.columns),
+           "lamina takes the size of blocks from the shapes: use a checkpoint with blocks of one "
+           "size");
+    if (!found) found = &block;
+  }
+  if (found) return *found;
   const std::int64_t columns = shape_[-1];
   const std::int64_t groups = scales_.shape.ndim() > 0 ? scales_.shape[-1] : 0;
   if (groups > 0 && columns % groups == 0)

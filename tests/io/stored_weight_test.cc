@@ -154,6 +154,30 @@ TEST(StoredWeight, GroupsOfModulesMayHaveBlocksOfTwoSizes) {
   EXPECT_EQ(all_values(StoredWeight(files, "b.weight")), (Floats{1, 1, 1, 1, 2, 2, 2, 2}));
 }
 
+// Blocks of 3 and of 4 rows divide 5 rows into two, in different ways; one block is the same.
+TEST(StoredWeight, BlocksOfTwoSizesMustDifferInTheirScales) {
+  const auto group = [](int rows) {
+    return fmt::format(R"({{"targets": ["Linear"], "weights": {{"num_bits": 8, "type": "float",
+                        "strategy": "block", "block_structure": [{}, 2]}}}})",
+                       rows);
+  };
+  const std::string config =
+      fmt::format(R"({{"quantization_config": {{"quant_method": "compressed-tensors",
+                  "format": "float-quantized", "config_groups": {{"a": {}, "b": {}}}}}}})",
+                  group(3), group(4));
+  TempDir dir;
+  const WeightFiles files = written(dir,
+                                    {stored("a.weight", DType::f8_e4m3, {5, 2}, Bytes(10, 0x38)),
+                                     stored<float>("a.weight_scale", DType::f32, {2, 1}, {1, 2}),
+                                     stored("b.weight", DType::f8_e4m3, {3, 2}, Bytes(6, 0x38)),
+                                     stored<float>("b.weight_scale", DType::f32, {1, 1}, {4})},
+                                    config);
+  EXPECT_ERROR_SAYS(StoredWeight(files, "a.weight"), ExitCode::checkpoint,
+                    "tensor 'a.weight' is [5, 2], and its scales [2, 1] fit blocks of 3 x 2 and of "
+                    "4 x 2");
+  EXPECT_EQ(all_values(StoredWeight(files, "b.weight")), Floats(6, 4));
+}
+
 // Forms that compressed-tensors reads as well as those that it writes.
 TEST(StoredWeight, GroupsOfModulesMayHaveOtherForms) {
   TempDir dir;
