@@ -41,9 +41,11 @@ constexpr std::pair<std::string_view, std::string_view> kOtherMethods[] = {
     {"vptq", "its weights are vectors from codebooks"},
 };
 
+bool is_given(const JsonValue& value) { return value && !value.is_null(); }
+
 bool is_true(const JsonValue& section, std::string_view key) {
   const JsonValue value = section.find(key);
-  return value && !value.is_null() && value.as_bool();
+  return is_given(value) && value.as_bool();
 }
 
 std::string text(const JsonValue& section, std::string_view key, std::string preset = {}) {
@@ -142,8 +144,13 @@ Compression::Group read_group(const JsonValue& value, const std::string& common)
   if (const JsonValue symmetric = weights.find("symmetric")) group.symmetric = symmetric.as_bool();
   group.strategy =
       choice(weights, "strategy", {"tensor", "channel", "group", "block", "tensor_group"}, "");
-  if (const JsonValue size = weights.find("group_size"); size && !size.is_null())
+  if (const JsonValue size = weights.find("group_size"); is_given(size)) {
     group.group_size = std::max<std::int64_t>(0, size.as_int64());
+    if (group.group_size > 0 &&
+        (group.strategy == "tensor" || group.strategy == "channel" || group.strategy == "block"))
+      size.fail(fmt::format("must be null with the strategy \"{}\", which has no groups; got {}",
+                            group.strategy, size.describe()));
+  }
   const JsonValue order = weights.find("actorder");
   if (order && order.is_bool()) {
     group.reordered = order.as_bool();
@@ -152,8 +159,12 @@ Compression::Group read_group(const JsonValue& value, const std::string& common)
         choice(weights, "actorder", {"group", "dynamic", "weight", "static"}, "");
     group.reordered = name == "group" || name == "dynamic";
   }
-  if (const JsonValue block = weights.find("block_structure"); block && !block.is_null())
+  if (const JsonValue block = weights.find("block_structure"); is_given(block)) {
     group.block = read_block(block);
+    if (group.strategy != "block")
+      block.fail(
+          fmt::format("must be null without the strategy \"block\"; got {}", block.describe()));
+  }
   return group;
 }
 
@@ -189,8 +200,6 @@ void read_compressed_tensors(const JsonValue& section, Compression& out) {
   if (!blocks.empty()) out.blocks = std::move(blocks);
   out.ignored = strings(section, "ignore");
 }
-
-bool is_given(const JsonValue& value) { return value && !value.is_null(); }
 
 // Returns the value that programs write under one of two keys; empty if both are missing or null.
 JsonValue under_either(const JsonValue& section, std::string_view key, std::string_view other) {

@@ -61,6 +61,8 @@ class PackedWeight {
   bool is_reordered() const { return !group_index_.empty(); }
   // Columns with one scale; the width of the matrix if a row or more has one scale.
   std::int64_t group_size() const { return group_size_; }
+  // The scales in the files: one for each group of each row, for each row, or for the matrix.
+  std::int64_t num_scales() const { return scales_.shape.num_elements(); }
 
   // out[i] = element first + i * stride, in row-major order.
   void decode(std::int64_t first, std::int64_t stride, std::span<float> out) const;

@@ -279,6 +279,33 @@ TEST(PackedContradictions, OfGroupsAndZeroPointsAreRefused) {
       "has no tensor 'weight_g_idx'; expected the groups of its columns");
 }
 
+TEST(PackedContradictions, OfStrategiesOfIntegersAreRefused) {
+  PackedKind rows = packed_kinds()[0];
+  rows.layout = [](const std::string& m, const IntegerWeight& w) {
+    return as_words(m, random_weight(w.rows, w.columns, 4, w.columns, false, 1), DType::bf16,
+                    false);
+  };
+  rows.quantization_config = compressed_tensors_config("pack-quantized", 4, "channel", 0, true);
+  ModelPair model(rows, config_of("llama", "LlamaForCausalLM"));
+  write_llama(model);
+  EXPECT_NO_THROW(logits_of_model(model.packed_path(), false));
+  for (const auto& [strategy, more] : {std::pair{"tensor", ""},
+                                       {"group", ""},
+                                       {"tensor_group", ""},
+                                       {"block", R"(, "block_structure": [64, 64])"}})
+    expect_contradiction(
+        rows, compressed_tensors_config("pack-quantized", 4, strategy, 0, true, more),
+        fmt::format(" rows; expected the scales of the strategy \"{}\"", strategy));
+  PackedKind whole = packed_kinds()[3];
+  whole.layout = [](const std::string& m, const IntegerWeight& w) {
+    std::vector<FileBytes> out = as_bytes(m, w, DType::bf16, false);
+    out[1] = float_bytes(m + ".weight_scale", DType::bf16, {1}, {0.01f});
+    return out;
+  };
+  expect_contradiction(whole, compressed_tensors_config("int-quantized", 8, "channel", 0, true),
+                       "has 1 scales for");
+}
+
 // Values in f8 with this number of scales for each row; with one scale for the tensor if it is 0.
 PackedKind rows_of_f8(std::int64_t groups = 1) {
   return {"F8",
@@ -351,6 +378,16 @@ TEST(PackedContradictions, IgnoredModulesArePlain) {
                          "weight 'model.layers.1.self_attn.q_proj.weight' is quantised; expected a "
                          "plain weight");
   }
+}
+
+// The class of all quantised modules.
+TEST(PackedContradictions, AnIgnoredClassHasPlainWeights) {
+  std::string config = packed_kinds()[0].quantization_config;
+  config.pop_back();
+  expect_contradiction(
+      packed_kinds()[0], config + R"(, "ignore": ["Linear"]})",
+      "weight 'model.layers.0.mlp.down_proj.weight' is quantised; expected a plain "
+      "weight");
 }
 
 TEST(PackedContradictions, AModuleBelongsToTheGroupOfItsName) {

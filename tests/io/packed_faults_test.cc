@@ -453,6 +453,20 @@ TEST(QuantizationConfig, AListIsNoSetOfDynamicChanges) {
         text);
 }
 
+TEST(QuantizationConfig, SizesBelongToTheirStrategy) {
+  for (const char* strategy : {"tensor", "channel", "block"})
+    expect_config_refusal(
+        compressed_tensors_config("pack-quantized", 4, strategy, 64, true),
+        fmt::format("'quantization_config.config_groups.group_0.weights.group_size' must be null "
+                    "with the strategy \"{}\", which has no groups; got 64",
+                    strategy));
+  expect_config_refusal(
+      compressed_tensors_config("float-quantized", 8, "channel", 0, true,
+                                R"(, "block_structure": [128, 128])", "float"),
+      "'quantization_config.config_groups.group_0.weights.block_structure' must be null without "
+      "the strategy \"block\"; got an array of 2");
+}
+
 // Returns a configuration with one group of `targets`, JSON.
 std::string config_for(const std::string& targets, const std::string& more = "") {
   return fmt::format(

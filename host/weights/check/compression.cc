@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/round_up.h"
 #include "io/stored_weight.h"
 #include "publishers/formats.h"
 #include "text/python_pattern.h"
@@ -21,6 +22,7 @@ using Group = io::Compression::Group;
 using Order = io::PackedTensors::Order;
 
 constexpr std::string_view kPattern = "re:";
+constexpr std::string_view kLinear = "Linear";  // the class of all modules with quantised weights
 
 // A list of modules: exact names, and patterns that must match from the first character.
 class Modules {
@@ -40,10 +42,12 @@ class Modules {
     }
   }
 
+  bool lists(std::string_view name) const {
+    return std::ranges::find(names_, name) != names_.end();
+  }
   bool contains(std::string_view module) const {
     text::Regex::Match match{};
-    return std::ranges::find(names_, module) != names_.end() ||
-           std::ranges::any_of(patterns_, [&](const text::Regex& pattern) {
+    return lists(module) || std::ranges::any_of(patterns_, [&](const text::Regex& pattern) {
              return text::Regex::Searcher(pattern).find(module, 0, match) && match.begin == 0;
            });
   }
@@ -77,8 +81,9 @@ struct Stored {
   bool is_float;
   bool lists_zero_points, has_zero_points;  // has: not only the symmetric one
   bool has_index;
-  std::int64_t group_size, columns;     // 0: not in groups of one row
-  Shape f8_shape = {}, f8_scales = {};  // of values in f8
+  std::int64_t group_size, columns;       // 0: not in groups of one row
+  std::int64_t rows = 0, num_scales = 0;  // of packed weights
+  Shape f8_shape = {}, f8_scales = {};    // of values in f8
 };
 
 // Values in f8; a tensor without scales is refused when it is opened.
@@ -101,8 +106,19 @@ std::optional<Stored> stored_form(const io::WeightFiles& files, std::string_view
   }
   const io::StoredWeight weight(files, name);
   const std::int64_t columns = weight.shape()[-1];
+  const std::int64_t rows = weight.shape().num_elements() / std::max<std::int64_t>(1, columns);
   const io::PackedWeight* packed = weight.packed();
-  if (!packed) return Stored{"mxfp4-pack-quantized", 4, true, false, false, false, 32, columns};
+  if (!packed)
+    return Stored{"mxfp4-pack-quantized",
+                  4,
+                  true,
+                  false,
+                  false,
+                  false,
+                  32,
+                  columns,
+                  rows,
+                  files.tensor(tensors->scales).shape.num_elements()};
   const std::string_view format = tensors->order == Order::words   ? "pack-quantized"
                                   : tensors->order == Order::bytes ? "int-quantized"
                                                                    : "nvfp4-pack-quantized";
@@ -113,7 +129,9 @@ std::optional<Stored> stored_form(const io::WeightFiles& files, std::string_view
                 packed->has_zero_points(),
                 !tensors->group_index.empty(),
                 packed->group_size(),
-                columns};
+                columns,
+                rows,
+                packed->num_scales()};
 }
 
 struct Contradiction {
@@ -142,6 +160,27 @@ std::optional<Contradiction> f8_contradiction(const Group& group, const Stored& 
   return {};
 }
 
+// The scales of packed weights are one for each group of a row, for each row, or for the tensor.
+std::optional<Contradiction> packed_contradiction(const Group& group, const Stored& stored) {
+  const bool of_row = group.strategy == "channel" || group.strategy == "tensor";
+  const std::int64_t size =
+      of_row || group.group_size == 0 ? stored.columns : std::min(group.group_size, stored.columns);
+  if (stored.group_size != size)
+    return Contradiction{fmt::format("has groups of {} values", stored.group_size),
+                         fmt::format("{}", size)};
+  if (group.strategy.empty()) return {};
+  const bool of_group = group.strategy == "group" || group.strategy == "tensor_group";
+  const std::int64_t of_rows = stored.rows * divide_up(stored.columns, size);
+  const bool fits = group.strategy == "tensor"    ? stored.num_scales == 1
+                    : group.strategy == "channel" ? stored.num_scales == stored.rows
+                    : of_group ? group.group_size > 0 && stored.num_scales == of_rows
+                               : false;
+  if (!fits)
+    return Contradiction{fmt::format("has {} scales for {} rows", stored.num_scales, stored.rows),
+                         fmt::format("the scales of the strategy \"{}\"", group.strategy)};
+  return {};
+}
+
 std::optional<Contradiction> contradiction(const Group& group, const Stored& stored) {
   if (group.bits != stored.bits || group.is_float != stored.is_float)
     return Contradiction{
@@ -150,12 +189,7 @@ std::optional<Contradiction> contradiction(const Group& group, const Stored& sto
   if (!group.format.empty() && group.format != "naive-quantized" && group.format != stored.format)
     return Contradiction{fmt::format("has the form {}", stored.format), group.format};
   if (stored.is_float && stored.bits == 8) return f8_contradiction(group, stored);
-  const bool of_row = group.strategy == "channel" || group.strategy == "tensor";
-  const std::int64_t expected =
-      of_row || group.group_size == 0 ? stored.columns : std::min(group.group_size, stored.columns);
-  if (stored.group_size != expected)
-    return Contradiction{fmt::format("has groups of {} values", stored.group_size),
-                         fmt::format("{}", expected)};
+  if (auto found = packed_contradiction(group, stored)) return found;
   // Zero points of a weight that is not symmetric may all be zero.
   if (group.symmetric && stored.has_zero_points)
     return Contradiction{"has zero points", "none, because it is symmetric"};
@@ -183,9 +217,12 @@ class CompressionChecker {
     constexpr std::string_view kWeight = ".weight";
     const std::vector<std::string> modules =
         names_of(name.ends_with(kWeight) ? name.substr(0, name.size() - kWeight.size()) : name);
-    if (const auto module = ignored_.first_of(modules))
+    const auto refuse_ignored = [&](std::string_view listed) {
       refuse(name, "is quantised", "a plain weight",
-             fmt::format("{}: 'quantization_config.ignore' contains '{}'", config_.where, *module));
+             fmt::format("{}: 'quantization_config.ignore' contains '{}'", config_.where, listed));
+    };
+    if (ignored_.lists(kLinear)) refuse_ignored(kLinear);
+    if (const auto module = ignored_.first_of(modules)) refuse_ignored(*module);
     const std::vector<const Group*> groups = groups_of(modules);
     if (groups.empty())
       refuse(name, "is quantised", "a plain weight",
