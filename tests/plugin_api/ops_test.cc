@@ -338,6 +338,20 @@ TEST(SdkOps, AssigningOperatorsAreOpsOfBothSides) {
   EXPECT_EQ(x.handle, 3u);
 }
 
+// The buckets of transformers' T5Attention: few distances before max_distance, so buckets are left
+// out there.
+TEST(SdkPositionBias, DistancesFromTheLongestOnShareTheLastBucket) {
+  RecordingBuild build(8);
+  relative_bias(Scope(&build, 0.02), 2, {.buckets = 32, .max_distance = 20});
+  ASSERT_FALSE(build.emissions.empty());
+  const Emission& ids = build.emissions.front();
+  ASSERT_EQ(ids.op, row_of(Op::constant_data).id);
+  const auto buckets = std::get<std::vector<double>>(ids.attrs.at(3));
+  ASSERT_EQ(buckets.size(), 21u);
+  EXPECT_EQ(std::vector(buckets.begin() + 15, buckets.end()),
+            (std::vector<double>{15, 16, 20, 24, 28, 31}));
+}
+
 TEST(SdkStep, NamesStatesByTheScopeItIsIn) {
   RecordingBuild build(8);
   const Scope s(&build, 0.02);

@@ -34,8 +34,8 @@ struct RelativeBiasOptions {
   std::int64_t buckets = 32;
   std::int64_t max_distance = 128;  // distances from here on share the last bucket
 };
-// [N, max_distance]: a learnt number for each head and bucket of distances. Owns "weight" [buckets,
-// N]. The first half of the buckets have one distance each; the sizes of the others grow
+// [N, max_distance + 1]: a learnt number for each head and bucket of distances. Owns "weight"
+// [buckets, N]. The first half of the buckets have one distance each; the sizes of the others grow
 // logarithmically. Raffel et al. 2020, section 2.1, with the buckets of a decoder. [trace]
 inline Tensor relative_bias(const Scope& s, std::int64_t heads, const RelativeBiasOptions& o = {},
                             At at = At::current()) {
@@ -45,7 +45,8 @@ inline Tensor relative_bias(const Scope& s, std::int64_t heads, const RelativeBi
                 "relative_bias: buckets must be at least 2, and max_distance above half of them",
                 at));
   std::vector<double> bucket;
-  for (std::int64_t d = 0; d < o.max_distance; ++d) {
+  // Longer distances have the last entry, too.
+  for (std::int64_t d = 0; d <= o.max_distance; ++d) {
     const double octaves = std::log(static_cast<double>(std::max(d, exact)) / double(exact)) /
                            std::log(static_cast<double>(o.max_distance) / double(exact));
     const auto far = exact + static_cast<std::int64_t>(octaves * double(o.buckets - exact));
@@ -56,7 +57,8 @@ inline Tensor relative_bias(const Scope& s, std::int64_t heads, const RelativeBi
                            .role = Role::embedding,
                            .init = init::normal(s.init_std())},
                           at);
-  Tensor ids = constant_data(s, {.shape = {o.max_distance}, .dtype = "i32", .values = bucket}, at);
+  Tensor ids =
+      constant_data(s, {.shape = {std::ssize(bucket)}, .dtype = "i32", .values = bucket}, at);
   return transpose(gather(weight, ids, 0, at), {1, 0}, at);
 }
 
