@@ -39,6 +39,19 @@ void check_size(std::span<const std::int64_t> dims, const std::string& what) {
   }
 }
 
+// "role, group": the parts in which two descriptions of a parameter differ.
+std::string differences(const ParamDesc& a, const ParamDesc& b) {
+  std::vector<std::string_view> out;
+  if (a.role != b.role) out.push_back("role");
+  if (a.axes != b.axes) out.push_back("list of axes");
+  if (a.init != b.init) out.push_back("initialiser");
+  if (a.dtype != b.dtype) out.push_back("element type");
+  if (a.trained != b.trained || a.decay != b.decay || a.unshared != b.unshared)
+    out.push_back("set of flags");
+  if (a.group != b.group) out.push_back("group");
+  return fmt::format("{}", fmt::join(out, ", "));
+}
+
 std::vector<std::int64_t> sizes(const lamina_span_t& from, const std::string& what) {
   std::vector<std::int64_t> out = abi::plain<std::int64_t>(from, what);
   if (out.size() > LAMINA_MAX_DIMS)
@@ -172,15 +185,12 @@ lamina_tensor_t BlockBuild::param(const lamina_param_t* from) {
                   what, reserved);
   out.shape = Shape(std::span<const std::int64_t>(sizes(given.dims, what)));
   const auto known = params_by_name_.find(out.name);
-  if (known != params_by_name_.end()) {
-    const ParamDesc& first = params_[known->second.first];
-    if (first.shape != out.shape)
-      throw abi::ContractError(LAMINA_ERROR_SHAPE,
-                               fmt::format("{} is declared as {}, but was declared before as "
-                                           "{}",
-                                           what, to_string(out.shape), to_string(first.shape)));
-    return known->second.second;
-  }
+  const ParamDesc* const first =
+      known == params_by_name_.end() ? nullptr : &params_[known->second.first];
+  if (first && first->shape != out.shape)
+    throw abi::ContractError(
+        LAMINA_ERROR_SHAPE, fmt::format("{} is declared as {}, but was declared before as {}", what,
+                                        to_string(out.shape), to_string(first->shape)));
   constexpr std::uint32_t kFlags =
       LAMINA_PARAM_BUFFER | LAMINA_PARAM_NO_DECAY | LAMINA_PARAM_DECAY | LAMINA_PARAM_UNSHARED;
   abi::check_flags(given.flags, kFlags, what);
@@ -204,6 +214,12 @@ lamina_tensor_t BlockBuild::param(const lamina_param_t* from) {
                     name(*out.dtype)));
   if (out.dtype && !is_floating(*out.dtype)) out.trained = false;
   out.group = abi::text(given.group, "the group of " + what);
+  if (first && *first != out)
+    abi::refuse(
+        "{} is declared twice, with another {}; use the first tensor, or give this one another "
+        "name",
+        what, differences(*first, out));
+  if (first) return known->second.second;
   const lamina_tensor_t handle = hand_out(trace_.make_param(out));
   params_by_name_[out.name] = {params_.size(), handle};
   params_.push_back(std::move(out));

@@ -162,6 +162,12 @@ std::vector<WrongFamily> of_traces() {
          Tensor p = s.param("by_length", {rows}, {.axes = {axis::norm}, .role = Role::scalar});
          return right_block(s, c, x, step) + x * reduce_sum(p, {.dims = {0}});
        }))},
+      {"a parameter has two descriptions", {"TRC-2"}, with_blocks(LAMINA_WRONG_BLOCK({
+         Tensor g = s.param("gain", {c.hidden_size},
+                            {.axes = {axis::norm}, .role = Role::norm, .init = init::ones});
+         Tensor b = s.param("gain", {c.hidden_size}, {.axes = {axis::norm}, .role = Role::bias});
+         return right_block(s, c, rms_norm(x, g) + cast_like(b, x), step);
+       }))},
       {"a carry changes its shape", {"TRC-2"}, with_blocks(LAMINA_WRONG_BLOCK({
          return concat({right_block(s, c, x, step), x}, 2);
        }))},

@@ -138,6 +138,9 @@ TEST(Trace, RefusesAbiViolationsWithAMessage) {
       {7,
        "block 'layer': parameter 'inner.weight' is declared as [9], but was declared before as "
        "[8]"},
+      {49,
+       "block 'layer': parameter 'inner.weight' is declared twice, with another role, list of "
+       "axes, initialiser, element type, set of flags, group; use the first tensor, or give this"},
       {8, "block 'layer': its build failed with status 7 (state) and no message"},
       {9, "block 'layer': its build leaves carry_out[0] unset; it must be a tensor f32[2, 3, 8]"},
       {10, "block 'layer': input 'b' of op 'add' is the handle of a state; it must be a tensor"},
@@ -209,6 +212,8 @@ TEST(Trace, AChangeOfTheProcessIsRefusedAndPutBack) {
 }
 
 TEST(Trace, UnusedAdditionsOfANewerAbiAreIgnored) { build("fault = 56\n"); }
+
+TEST(Trace, AParameterMayBeDeclaredAgain) { build("fault = 59\n"); }
 
 // Tags and axes affect only the treatment of a value, not its meaning.
 TEST(Trace, UnknownTagsAndAxesAreWarnings) {

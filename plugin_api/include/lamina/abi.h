@@ -217,7 +217,7 @@ struct lamina_reply {
 
 /* A parameter. Its full name is the open scopes and `name`, joined with '.', eg:
  * "attention.wq.weight". The prefixes "host." and "engram." are reserved for the host. Declaring
- * one name twice with the same shape gives the same tensor. */
+ * one name twice with the same description gives the same tensor; two descriptions are refused. */
 typedef struct lamina_param {
   uint32_t size, role;   /* LAMINA_ROLE_* */
   lamina_str_t name;

@@ -368,6 +368,17 @@ static lamina_status_t build(void *user, lamina_build_t *b, const lamina_config_
             emit(b, 62, in, 2, &attr, 1, &out); break;
     case 6: emit(b, 1014, in, 1, &attr, 0, &out); break; /* the host's own */
     case 7: param(b, "weight", width + 1, &out); break;
+    case 49: { /* one name, two descriptions */
+      static const lamina_str_t axes[] = {STR(LAMINA_AXIS_EMBED)};
+      const int64_t dims[] = {width};
+      const lamina_param_t other = {.size = sizeof other, .role = LAMINA_ROLE_BIAS,
+                                    .name = STR("weight"), .dims = SPAN(dims), .axes = SPAN(axes),
+                                    .init = LAMINA_INIT_ONES, .flags = LAMINA_PARAM_BUFFER,
+                                    .dtype = LAMINA_DTYPE_F32, .group = STR("mine")};
+      b->api->param(b, &other, AT, &out);
+      break;
+    }
+    case 59: param(b, "weight", width, &out); break; /* again, with the same description */
     case 8: b->api->scope(b, (lamina_str_t)STR(""), 0); return LAMINA_ERROR_STATE;
     case 9: b->api->scope(b, (lamina_str_t)STR(""), 0); return LAMINA_OK; /* forgets the output */
     case 10: in[1] = state; break;
