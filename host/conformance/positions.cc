@@ -1,5 +1,6 @@
 #include "conformance/positions.h"
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <string>
@@ -8,7 +9,7 @@
 #include "conformance/check.h"
 #include "graph/scan_shape.h"
 #include "ops/custom.h"
-#include "ops/integer_range.h"
+#include "ops/number_range.h"
 
 namespace lamina::conformance {
 namespace {
@@ -18,12 +19,17 @@ constexpr double kMostPositions = 1 << 20;
 constexpr double kMostInBfloat16 = 256;
 
 // The range of a value's elements, and whether they are computed from positions.
-struct Range : ops::IntegerRange {
+struct Range : ops::NumberRange {
   bool of_positions = false;
 };
 using MaybeRange = std::optional<Range>;
 
-// Follows the ranges of integers through a graph; nothing for those that are not followed.
+// True for types that have every position.
+bool has_every_position(DType dtype) {
+  return dtype == DType::i32 || dtype == DType::i64 || dtype == DType::f32 || dtype == DType::f64;
+}
+
+// Follows the ranges of numbers through a graph; nothing for those that are not followed.
 class Ranges {
  public:
   // `inputs`: of each input of the graph.
@@ -51,7 +57,7 @@ class Ranges {
     if (node.outputs.size() != 1) return;
     const Type& type = graph_.type(node.outputs[0]);
     require_exact(node, type.dtype);
-    if (type.dtype != DType::i32 && type.dtype != DType::i64) return;
+    if (!has_every_position(type.dtype)) return;
     const MaybeRange range = range_of(node);
     if (!range) return;
     require_fits(node, *range, type.dtype);
@@ -59,7 +65,7 @@ class Ranges {
   }
 
   MaybeRange range_of(const Node& node) const {
-    std::vector<ops::IntegerRange> inputs;
+    std::vector<ops::NumberRange> inputs;
     bool of_positions = false;
     for (const ValueId value : node.inputs) {
       if (value == kNoValue || !of_[value]) return {};
@@ -81,12 +87,14 @@ class Ranges {
         (from->most <= kMostInBfloat16 && from->least >= -kMostInBfloat16))
       return;
     fail(
-        "convert positions with cast(.., \"f32\"): {} makes them bfloat16, which has every integer "
-        "only up to {:.0f}",
-        place_of(node), kMostInBfloat16);
+        "compute from positions in f32, with cast(.., \"f32\") of them: {} makes bfloat16 of "
+        "numbers up to {:.3g} for a position below 2^20; bfloat16 has every integer only up to "
+        "{:.0f}",
+        place_of(node), std::max(from->most, -from->least), kMostInBfloat16);
   }
 
   static void require_fits(const Node& node, const Range& range, DType dtype) {
+    if (is_floating(dtype)) return;
     const double largest = dtype == DType::i32 ? std::numeric_limits<std::int32_t>::max() : 9.2e18;
     if (!range.of_positions || (range.most <= largest && range.least >= -largest)) return;
     fail(

@@ -1,4 +1,5 @@
 // Families whose numbers are wrong in some calls or after some updates only.
+#include <cmath>
 #include <map>
 
 #include "wrong_family.h"
@@ -134,6 +135,25 @@ std::vector<WrongFamily> of_calls() {
        {"NUM-1"},
        with_block(LAMINA_WRONG_BLOCK(
            { return right_block(s, c, x + sin(scale(places(step, x), 0.01)), step); })),
+       Level::full},
+      {"positions in float32 are rounded to bfloat16",
+       {"NUM-1"},
+       with_block(LAMINA_WRONG_BLOCK({
+         Tensor exact = cast(reshape(step.positions_BT, {x.dim(0), x.dim(1), 1}), "f32");
+         return right_block(s, c, x + sin(scale(cast_like(exact, x), 0.01)), step);
+       })),
+       Level::full},
+      {"angles of positions are rounded to bfloat16",
+       {"NUM-1"},
+       with_block(LAMINA_WRONG_BLOCK({
+         Tensor exact = cast(reshape(step.positions_BT, {x.dim(0), x.dim(1), 1}), "f32");
+         std::vector<double> frequencies;
+         for (std::int64_t i = 0; i < c.hidden_size; ++i)
+           frequencies.push_back(std::pow(0.9, static_cast<double>(i)));
+         Tensor angles =
+             shift(exact, 1) * constant_data(s, {.shape = {c.hidden_size}, .values = frequencies});
+         return right_block(s, c, x + scale(sin(cast_like(angles, x)), 0.1), step);
+       })),
        Level::full},
       {"a table lacks rows for the last positions", {"NUM-4"}, with_block(LAMINA_WRONG_BLOCK({
          Tensor table = s.param("places", {c.max_position_embeddings, c.hidden_size},

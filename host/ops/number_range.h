@@ -1,4 +1,4 @@
-// The least and the largest value of integers, from op to op.
+// The least and the largest element of a value, from op to op.
 #pragma once
 
 #include <optional>
@@ -8,13 +8,13 @@
 
 namespace lamina::ops {
 
-struct IntegerRange {
+struct NumberRange {
   double least, most;
 };
 
 // Returns the range of the one result of `node`, from a range for each of its inputs; nothing for
 // ops that are not followed.
-std::optional<IntegerRange> range_of_result(const Graph& graph, const Node& node,
-                                            std::span<const IntegerRange> inputs);
+std::optional<NumberRange> range_of_result(const Graph& graph, const Node& node,
+                                           std::span<const NumberRange> inputs);
 
 }  // namespace lamina::ops
