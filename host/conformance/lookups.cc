@@ -12,7 +12,8 @@
 namespace lamina::conformance {
 namespace {
 
-// One row from position 0 on, and one up to the last position of the model.
+// One row from position 0 on, and one up to the last position of the model, with the first and the
+// last token of the vocabulary.
 program::Rows rows_at_both_ends(const decoder::Model& model) {
   constexpr std::int64_t kMostPositions = 1 << 20;
   const std::int64_t tokens = row_tokens(model);
@@ -20,14 +21,18 @@ program::Rows rows_at_both_ends(const decoder::Model& model) {
   program::Rows rows = random_rows(model, 2, tokens);
   for (std::size_t i = rows.positions.size() / 2; i < rows.positions.size(); ++i)
     rows.positions[i] += static_cast<std::int32_t>(most - tokens);
+  rows.ids.front() = 0;
+  rows.ids.back() = static_cast<std::int32_t>(model.vocab_size() - 1);
   return rows;
 }
 
 // Throws Failure for a lookup past the last row of a table.
 class LookupWatcher final : public Watcher {
  public:
-  LookupWatcher(Queue& queue, std::int32_t last_position)
-      : queue_(queue), last_position_(last_position) {}
+  LookupWatcher(Queue& queue, const program::Rows& rows)
+      : queue_(queue),
+        last_id_(std::ranges::max(rows.ids)),
+        last_position_(std::ranges::max(rows.positions)) {}
 
   void enter(const Graph&, NodeId, std::int64_t) override {}
   void leave() override {}
@@ -41,15 +46,16 @@ class LookupWatcher final : public Watcher {
       for (const std::int32_t row : ids)
         if (row >= num_rows)
           fail(
-              "{} ({}) looks up row {} of a table with {} rows, at positions up to {}; the result "
-              "is zeros",
-              node.op->name, to_string(*node.origin), row, num_rows, last_position_);
+              "{} ({}) looks up row {} of a table with {} rows, for tokens up to {} at positions "
+              "up "
+              "to {}; the result is zeros",
+              node.op->name, to_string(*node.origin), row, num_rows, last_id_, last_position_);
     });
   }
 
  private:
   Queue& queue_;
-  std::int32_t last_position_;
+  std::int32_t last_id_, last_position_;
 };
 
 }  // namespace
@@ -64,7 +70,7 @@ void check_lookups_are_in_the_table(const ModelCase& c) {
   rows.microbatch().bind(program);
   std::vector<float> logits(rows.ids.size() * static_cast<std::size_t>(model.vocab_size()));
   program.bind(decoder::Output::logits, logits.data());
-  LookupWatcher watcher(c.backend().context().queue(), std::ranges::max(rows.positions));
+  LookupWatcher watcher(c.backend().context().queue(), rows);
   const Watching watching(program.program(), watcher);
   program::run(program, c.backend());
 }

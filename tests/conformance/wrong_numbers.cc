@@ -163,6 +163,14 @@ std::vector<WrongFamily> of_calls() {
          Tensor two = cast(constant(s, {.shape = {}, .value = 2}), "i32");
          return right_block(s, c, x + embedding(table, step.positions_BT + two), step);
        }))},
+      {"a table lacks the row of the last token", {"NUM-4"}, with_block(LAMINA_WRONG_BLOCK({
+         Tensor table = s.param("tokens", {c.vocab_size - 1, c.hidden_size},
+                                {.axes = {axis::vocab, axis::embed},
+                                 .role = Role::embedding,
+                                 .init = init::normal(0.5)});
+         Tensor ids = step.input(LAMINA_INPUT_TOKEN_IDS);
+         return right_block(s, c, x + embedding(table, ids), step);
+       }))},
       {"the square of a position overflows",
        {"NUM-1"},
        with_block(LAMINA_WRONG_BLOCK({
