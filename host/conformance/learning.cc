@@ -119,28 +119,23 @@ class Parts {
   }
 
   bool any() const { return any_; }
-  bool all() const { return std::ranges::all_of(live_, is_live); }
-  // "index 3 of dim 0".
-  std::string first_dead() const {
-    for (std::size_t d = 0; d < live_.size(); ++d)
-      if (!is_live(live_[d]))
-        return fmt::format("index {} of dim {}",
-                           std::ranges::find(live_[d], false) - live_[d].begin(), d);
+  // The first part without a gradient along dim `from` and later ones, "index 3 of dim 0"; empty:
+  // all have one.
+  std::string first_dead(std::size_t from) const {
+    for (std::size_t d = from; d < live_.size(); ++d)
+      if (const auto dead = std::ranges::find(live_[d], false); dead != live_[d].end())
+        return fmt::format("index {} of dim {}", dead - live_[d].begin(), d);
     return {};
   }
 
  private:
-  static bool is_live(const std::vector<bool>& dim) {
-    return std::ranges::find(dim, false) == dim.end();
-  }
-
   std::vector<std::vector<bool>> live_;
   bool any_ = false;
 };
 
 // Rows of a table belong to tokens or positions that need not occur.
-bool needs_all_parts(const Parameter& p) {
-  return p.block != 0 && p.desc.shape.ndim() >= 2 && p.desc.role != registry::Role::embedding;
+std::size_t first_judged_dim(const Parameter& p) {
+  return p.desc.role == registry::Role::embedding ? 1 : 0;
 }
 
 bool starts_as_zero(const Parameter& p) {
@@ -170,17 +165,22 @@ class Search {
   const Parameter* partly_used() const {
     return find([&](std::size_t i) {
       const Parameter& p = parameter(i);
-      return needs_all_parts(p) && in_several_layers_.contains(key(p)) &&
-             !of_layers_.at(key(p)).all();
+      return is_judged_in_part(p) && !dead_part_of(p).empty();
     });
   }
-  // REQUIRES: some parts of it have no gradient.
-  std::string dead_part_of(const Parameter& p) const { return of_layers_.at(key(p)).first_dead(); }
+  std::string dead_part_of(const Parameter& p) const {
+    return of_layers_.at(key(p)).first_dead(first_judged_dim(p));
+  }
 
  private:
   using Key = std::tuple<std::uint32_t, std::string, std::vector<std::int64_t>>;
-  // The same parameter in other layers: in the first layer, streams that are still equal may be
-  // mixed in any way.
+  // In the first layer, streams that are still equal may be mixed in any way. So a parameter of a
+  // model with an exit block, which joins streams, is judged by several layers together.
+  bool is_judged_in_part(const Parameter& p) const {
+    const bool may_have_streams = learner_.model().options().head.exit != 0;
+    return p.block != 0 && (!may_have_streams || in_several_layers_.contains(key(p)));
+  }
+  // The same parameter in other layers.
   static Key key(const Parameter& p) {
     return {p.block, p.desc.name, {p.desc.shape.dims().begin(), p.desc.shape.dims().end()}};
   }

@@ -58,6 +58,40 @@ std::vector<WrongFamily> of_learning() {
                             {.axes = {axis::mlp, axis::embed}, .init = init::normal(0.1)});
          return right_block(s, c, x, step) + slice(linear(x, w), {.dim = 2, .size = d});
        }))},
+      {"the last element of a bias is not used", {"GRD-2"}, with_block(LAMINA_WRONG_BLOCK({
+         const std::int64_t d = c.hidden_size;
+         Tensor b = s.param("bias", {d}, {.axes = {axis::embed}, .role = Role::bias});
+         Tensor used = pad(slice(b, {.dim = 0, .size = d - 1}), {.dim = 0, .after = 1});
+         return right_block(s, c, x, step) + cast_like(used, x);
+       }))},
+      {"the last column of a table is not used", {"GRD-2"}, with_block(LAMINA_WRONG_BLOCK({
+         const std::int64_t d = c.hidden_size;
+         Tensor table = s.param("tokens", {c.vocab_size, d + 1},
+                                {.axes = {axis::vocab, axis::none},
+                                 .role = Role::embedding,
+                                 .init = init::normal(0.5)});
+         Tensor rows = embedding(table, step.input(LAMINA_INPUT_TOKEN_IDS));
+         return right_block(s, c, x, step) + slice(rows, {.dim = 2, .size = d});
+       }))},
+      {"the last row of a matrix of a single layer is not used",
+       {"GRD-2"},
+       [] {
+         Model out = with_block([]() -> std::vector<Block<Config>> {
+           return {
+               {1, "layer", right_block},
+               {2, "first", [](Scope s, const Config& c, Tensor x, const Step& step) {
+                  const std::int64_t d = c.hidden_size;
+                  Tensor w = s.param("wide", {d + 1, d},
+                                     {.axes = {axis::mlp, axis::embed}, .init = init::normal(0.1)});
+                  return right_block(s, c, x, step) + slice(linear(x, w), {.dim = 2, .size = d});
+                }}};
+         });
+         out.plan = [](const Config& c) -> Plan {
+           if (c.num_hidden_layers == 0) return {};
+           return prefix("first", unit(2), 1) + repeat(unit(1)).over(c.num_hidden_layers - 1);
+         };
+         return out;
+       }()},
       {"no token chooses the first expert", {"GRD-2"}, with_block(LAMINA_WRONG_BLOCK({
          constexpr std::int64_t experts = 4;
          const std::int64_t d = c.hidden_size;
