@@ -16,7 +16,7 @@ void check_threads_give_the_same_pass(const ModelCase& c);
 void check_the_same_pass_twice(const ModelCase& c);
 // Allows the effect of rounding the weights to bfloat16.
 void check_bfloat16_is_near(const ModelCase& c);
-// Also with a token table ten times as large.
+// With a token table ten times as large, in a long row.
 void check_finite(const ModelCase& c);
 // Writes the weights under published names and under ours, and reads them back.
 void check_weights_survive_an_export(const ModelCase& c);

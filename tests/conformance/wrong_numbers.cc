@@ -189,6 +189,22 @@ std::vector<WrongFamily> of_calls() {
          return right_block(s, c, x + scale(sin(cast_like(angles, x)), 0.1), step);
        })),
        Level::full},
+      {"a state grows with each token",
+       {"NUM-1"},
+       [] {
+         Model out = with_block(LAMINA_WRONG_BLOCK({
+           Tensor b = widen(x);
+           Tensor grown = step.in(s / "grows").linear_scan(shift(scale(b, 0), 1.25), b);
+           return right_block(s, c, x + cast_like(scale(grown, 1e-3), x), step);
+         }));
+         out.keys = [](Schema<Config>& key) {
+           standard_keys(key, {.max_position_embeddings = 1024, .rope = {.theta = 100}});
+         };
+         return out;
+       }(),
+       Level::full,
+       nullptr,
+       {"TRC-4", "GRD-2", "EQV-1", "EQV-2", "NUM-1", "NUM-2"}},
       {"a table lacks rows for the last positions", {"NUM-4"}, with_block(LAMINA_WRONG_BLOCK({
          Tensor table = s.param("places", {c.max_position_embeddings, c.hidden_size},
                                 {.axes = {axis::none, axis::embed},
