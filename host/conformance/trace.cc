@@ -6,11 +6,13 @@
 #include <array>
 #include <functional>
 #include <optional>
+#include <random>
 #include <set>
 #include <string_view>
 #include <thread>
 #include <utility>
 
+#include "config/sections.h"
 #include "conformance/check.h"
 #include "conformance/fingerprint.h"
 #include "conformance/groups.h"
@@ -18,6 +20,7 @@
 #include "conformance/subject.h"
 #include "conformance/variants.h"
 #include "core/error.h"
+#include "decode/session.h"
 #include "graph/graph.h"
 
 namespace lamina::conformance {
@@ -45,6 +48,25 @@ constexpr auto kShapes = std::to_array<decoder::GraphShape>({{1, 1},
                                                              {1009, 5},
                                                              {1, 2049},
                                                              {1, kLongest}});
+// The calls that the host itself makes by default, for prompts and in training; the pieces of a
+// prompt just beside them; and some of no special size.
+std::vector<decoder::GraphShape> shapes_of(const FamilySubject& subject) {
+  const std::int64_t piece = decode::SessionOptions{}.call_tokens;
+  std::vector<decoder::GraphShape> out(kShapes.begin(), kShapes.end());
+  for (const std::int64_t tokens : {piece - 1, piece, piece + 1}) out.push_back({1, tokens});
+  out.push_back({config::TrainSection{}.batch_size, config::DataSection{}.sequence_length});
+  std::mt19937_64 random(subject.settings().seed);
+  const auto below = [&](std::int64_t limit) {
+    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(limit));
+  };
+  constexpr int kDrawn = 2;
+  for (int i = 0; i < kDrawn; ++i) {
+    const std::int64_t rows = 1 + below(8);
+    out.push_back({rows, 2 + below(2 * piece)});
+  }
+  return out;
+}
+
 // For models with another flag.
 constexpr auto kFewShapes =
     std::to_array<decoder::GraphShape>({{1, 1}, {3, 7}, {1009, 5}, {1, kLongest}});
@@ -245,7 +267,7 @@ void compare_calls(const decoder::Model& model, const std::string& name_of_model
 
 void check_sizes_do_not_matter(const FamilySubject& subject) {
   for (const SmallModel& small : subject.models())
-    compare_calls(subject.open(small), small.name, kShapes);
+    compare_calls(subject.open(small), small.name, shapes_of(subject));
   if (!subject.at_least(Level::full)) return;
   for (const SmallModel& switched : switched_models(subject))
     compare_calls(subject.open(switched), switched.name, kFewShapes);
@@ -255,7 +277,7 @@ void check_sizes_do_not_matter(const FamilySubject& subject) {
 void check_tokens_apart(const FamilySubject& subject) {
   for (const SmallModel& small : subject.models()) {
     const decoder::Model model = subject.open(small);
-    for (const decoder::GraphShape& shape : kShapes)
+    for (const decoder::GraphShape& shape : shapes_of(subject))
       where_possible(model, shape.tokens, [&] {
         model.loss_graph(shape, {.segments = true, .training = true, .mtp = true});
       });

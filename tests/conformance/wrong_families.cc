@@ -185,6 +185,12 @@ std::vector<WrongFamily> of_traces() {
          Tensor y = right_block(s, c, x, step);
          return x.dim(1) > 31 ? y + x : y;
        }))},
+      {"a branch on T where it is the length of a prompt's pieces",
+       {"TRC-3"},
+       with_blocks(LAMINA_WRONG_BLOCK({
+         Tensor y = right_block(s, c, x, step);
+         return x.dim(1) == 512 ? y + x : y;
+       }))},
       {"a dropout rate depends on T", {"TRC-3"}, with_blocks(LAMINA_WRONG_BLOCK({
          return dropout(right_block(s, c, x, step), 0.5 / static_cast<double>(x.dim(1)));
        }))},
