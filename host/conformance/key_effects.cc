@@ -1,10 +1,11 @@
 // SCH-4: numbers and flags without effect, whose published values are misread in silence. Sizes and
 // choices are not judged, as published files have some for other models or for images, nor keys of
-// groups ("rope_scaling.factor"), which often have an effect only together.
+// rotary positions ("rope_scaling.factor"), which have an effect with some kinds of scaling only.
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 
 #include "conformance/check.h"
 #include "conformance/fingerprint.h"
@@ -57,10 +58,13 @@ class Effects {
 
  private:
   static bool is_judged(const ModelKey& key) {
-    const bool has_type =
-        key.key.type == config::Type::number || key.key.type == config::Type::boolean;
-    const bool is_grouped = key.key.name.find('.') != key.key.name.npos;
-    return has_type && !is_grouped && !key.ignored && !key.host && !key.json_only;
+    const config::Key& k = key.key;
+    const bool is_number = k.type == config::Type::number ||
+                           (k.type == config::Type::list && k.element == config::Type::number);
+    const std::string_view group = std::string_view(k.name).substr(0, k.name.rfind('.') + 1);
+    const bool is_of_rotation = group.find("rope") != group.npos;
+    return (is_number || k.type == config::Type::boolean) && !is_of_rotation && !key.ignored &&
+           !key.host && !key.json_only;
   }
 
   std::optional<std::uint64_t> computed(const SmallModel& model) const {

@@ -20,6 +20,7 @@ struct Config : sdk::StandardConfig {
   std::int64_t extra;
   bool flag;
   double noise;
+  std::vector<double> numbers;
 };
 using Model = sdk::Model<Config>;
 

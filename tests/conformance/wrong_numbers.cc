@@ -165,6 +165,28 @@ std::vector<WrongFamily> of_calls() {
          return out;
        }(),
        Level::full},
+      {"a key of a group has no effect",
+       {"SCH-4"},
+       [] {
+         Model out = right_family();
+         out.keys = [](Schema<Config>& key) {
+           standard_keys(key, {.max_position_embeddings = 64, .rope = {.theta = 100}});
+           key("attn_config.dead", &Config::flag, {.fallback = false, .doc = "A flag."});
+         };
+         return out;
+       }(),
+       Level::full},
+      {"a list of numbers has no effect",
+       {"SCH-4"},
+       [] {
+         Model out = right_family();
+         out.keys = [](Schema<Config>& key) {
+           standard_keys(key, {.max_position_embeddings = 64, .rope = {.theta = 100}});
+           key("dead", &Config::numbers, {.fallback = {1.0, 2.0}, .doc = "Two numbers."});
+         };
+         return out;
+       }(),
+       Level::full},
       {"positions are rounded to bfloat16",
        {"NUM-1"},
        with_block(LAMINA_WRONG_BLOCK(
