@@ -183,10 +183,11 @@ void check_adapter_has_base(const config::RunConfig& run, const decoder::Model& 
         "then train the adapter with train.from = that directory"}});
 }
 
-// Token ids of the directory's tokenizer must have the same text in the configured one.
+// The configured tokenizer must exist, and token ids of the directory's must have the same text in
+// it.
 void check_tokenizer(const config::RunConfig& run, const std::string& directory) {
-  if (!fs::is_directory(directory) || !text::has_tokenizer(directory)) return;
   const auto ours = data::load_tokenizer(run.data);
+  if (!fs::is_directory(directory) || !text::has_tokenizer(directory)) return;
   const auto theirs = text::load_tokenizer(directory);
   if (const auto other = text::first_difference(*ours, *theirs))
     throw UserError(ExitCode::usage,

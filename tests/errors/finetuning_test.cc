@@ -1,4 +1,6 @@
 // Mistakes in the start of a run: train.from and train.fresh.
+#include <filesystem>
+
 #include "errors/workplace.h"
 #include "support/published_model.h"
 
@@ -63,6 +65,15 @@ TEST(FinetuningErrors, TheModelIsTheDirectorys) {
   const Finished f =
       place.lamina({"train", "run.toml", "--quiet", "--set", "data.tokenizer=other"});
   EXPECT_EQ(f.code, 0) << f.err;
+}
+
+TEST(FinetuningErrors, ATokenizerThatNeverExistedIsNotCalledRemoved) {
+  const FinetuningPlace place;
+  std::filesystem::remove(place.path("model/tokenizer.json"));
+  place.expect({{"train", "run.toml", "--set", "data.tokenizer=bytes"},
+                5,
+                {"bytes: no such directory; expected a model directory with its tokenizer",
+                 "did you mean \"byte\"?"}});
 }
 
 // The vocabulary is small, so that only the tokenizer of the directory shows that it was forgotten.
