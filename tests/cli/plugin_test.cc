@@ -410,6 +410,32 @@ TEST(Faults, F34PluginsAreFoundWithoutProc) {
   EXPECT_THAT(result.out, HasSubstr("llama2"));
 }
 
+// With these the project did not compile: the SDK's names became ambiguous.
+TEST(PluginNew, RefusesNamesOfTheSdkAndOfTheSources) {
+  const TempDir folder;
+  struct Case {
+    std::vector<std::string> words;
+    const char* says;
+  };
+  for (const Case& c :
+       {Case{{"axis"}, "'axis' is a name in model.cc of the template"},
+        {{"tags"}, "'tags' is a name in model.cc of the template"},
+        {{"split_heads"}, "'split_heads' is a name in model.cc of the template"},
+        {{"softmax"}, "'softmax' is a reserved name in C++, its library or lamina"},
+        {{"rope"}, "'rope' is a reserved name in C++, its library or lamina"},
+        {{"init", "--from", "griffin"}, "'init' is a name in model.cc of griffin"}}) {
+    std::vector<std::string> words = {"new", "--dir", folder.path()};
+    words.insert(words.end(), c.words.begin(), c.words.end());
+    const Finished result = plugin(folder, words);
+    EXPECT_EQ(result.code, 2) << c.says;
+    EXPECT_THAT(result.err, HasSubstr(std::string("plugin new: ") + c.says));
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  // A word of comments and strings only is no name.
+  EXPECT_EQ(plugin(folder, {"new", "describe", "--dir", folder.path()}).code, 0);
+  EXPECT_EQ(plugin(folder, {"new", "my_family", "--dir", folder.path()}).code, 0);
+}
+
 TEST(PluginNew, RefusesNamesThatAreNoNamespace) {
   const TempDir folder;
   for (const char* name : {"../up", "Upper", "1st", "a b", "class", "lamina"}) {

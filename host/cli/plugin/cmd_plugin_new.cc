@@ -12,6 +12,7 @@
 #include "cli/shell/shell_word.h"
 #include "core/program_path.h"
 #include "core/system_error.h"
+#include "ops/registry.h"
 
 namespace lamina::cli {
 namespace {
@@ -33,10 +34,11 @@ constexpr std::string_view kTaken =
     "assert errno lamina linux main nullptr_t sdk std stderr stdin stdout unix ";
 
 // True if a namespace with that name may clash with a C++ keyword, with a type of the C library
-// (they end in _t), or with one of its functions, such as exp or index.
+// (they end in _t) or one of its functions, such as exp or index, or with the SDK's function of an
+// op.
 bool is_taken(const std::string& name) {
   return kTaken.find(" " + name + " ") != kTaken.npos || name.ends_with("_t") ||
-         dlsym(RTLD_DEFAULT, name.c_str()) != nullptr;
+         dlsym(RTLD_DEFAULT, name.c_str()) != nullptr || ops::find(name) != nullptr;
 }
 
 // The folder of the plugins that are installed with this program.

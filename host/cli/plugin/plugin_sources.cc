@@ -96,7 +96,27 @@ void copy_files(const fs::path& from, const fs::path& to, Change&& change) {
   }
 }
 
+// Refuses a name that the code of a plugin uses: as a namespace it would hide, or be mistaken for,
+// a name of the SDK or of the plugin.
+void check_words(const fs::path& sources, const std::string& plugin, const std::string& name) {
+  static const std::regex comment_or_string(R"re(//[^\n]*|"([^"\\\n]|\\.)*")re");
+  const std::regex word(fmt::format(R"(\b{}\b)", name));
+  for (const auto& item : fs::directory_iterator(sources)) {
+    if (item.path().extension() != ".cc" && item.path().extension() != ".h") continue;
+    const std::string text = read_file(item.path().string(), ExitCode::usage);
+    if (name == plugin || !std::regex_search(std::regex_replace(text, comment_or_string, ""), word))
+      continue;
+    throw UserError(ExitCode::usage,
+                    {"plugin new",
+                     fmt::format("'{}' is a name in {} of {}, and cannot be its namespace", name,
+                                 item.path().filename().string(),
+                                 plugin == kTemplateName ? "the template" : plugin),
+                     {fmt::format("choose a name like 'my_{}'", name)}});
+  }
+}
+
 void copy_template(const fs::path& to, const std::string& name) {
+  check_words(installed("plugin_api/template"), std::string(kTemplateName), name);
   copy_files(installed("plugin_api/template"), to, [&](std::string& place, std::string& text) {
     replace_all(place, kTemplateName, name);
     replace_all(text, kTemplateName, name);
@@ -208,6 +228,7 @@ void copy_plugin_sources(const std::string& from, const fs::path& to, const std:
   const fs::path sources = sources_of(from);
   const RenamedFamilies families = names_of_copy(sources, name);
   check_lengths(from, name, families);
+  check_words(sources, from, name);
   copy_files(sources, to, [&](std::string& place, std::string& text) {
     if (place == fmt::format("check/{}.toml", from)) place = fmt::format("check/{}.toml", name);
     if (place == "README.md")
