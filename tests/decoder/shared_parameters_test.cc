@@ -9,7 +9,7 @@ namespace lamina::decoder {
 namespace {
 
 // Layer 1 uses the parameters of layer 0; only layer 1 gets vocab_size 7.
-void open_sharing(Build block) {
+void open_sharing(Build block, const ModelOptions& options = {}) {
   build = block;
   sdk::loading_host = &kHost;
   sdk::Model<OneBlockConfig> model = kFamily;
@@ -22,7 +22,7 @@ void open_sharing(Build block) {
   const sdk::FamilyTables<OneBlockConfig> tables(model);
   const auto family = std::make_shared<registry::Family>(
       tables.family(), std::make_shared<registry::PluginIdentity>());
-  const Model opened(family, family->configure({}, "test"));
+  const Model opened(family, family->configure({}, "test"), options);
 }
 
 // A vector "w" or "other" of size `size`, in the layer that uses another layer's parameters.
@@ -49,6 +49,26 @@ TEST(SharedParameters, AreDescribedAlike) {
         return with_gain(s, x, "w", 3, constant(double(c.vocab_size)));
       }),
       ExitCode::plugin, "layer 1 uses the parameters of layer 0, which describes 'w' differently");
+}
+
+// An owner may have a matrix for later layers alone: adapters of it have no place.
+TEST(SharedParameters, HaveNoAdapterOfAMatrixThatTheOwnerDoesNotUse) {
+  const Build block = [](sdk::Scope s, const OneBlockConfig& c, sdk::Tensor x, const sdk::Step&) {
+    const std::int64_t d = c.hidden_size;
+    sdk::Tensor late =
+        (s / "late")
+            .param("weight", {d, d},
+                   {.axes = {sdk::axis::embed, sdk::axis::embed}, .init = sdk::init::normal(0.1)});
+    x = x + sdk::linear(s / "w", x, d);
+    return c.vocab_size == 7 ? x + sdk::linear(x, late) : x;
+  };
+  const auto adapted = [&](const char* matrix) {
+    open_sharing(block, {.adapter = Adapter{.targets = {{1, matrix}}, .all = true}});
+  };
+  EXPECT_NO_THROW(adapted("w.weight"));
+  EXPECT_ERROR_SAYS(adapted("late.weight"), ExitCode::usage,
+                    "lora.target_modules: layer 1 uses 'late.weight' of layer 0, which does not "
+                    "use it itself, so it cannot have an adapter");
 }
 
 // Zamba2: a shared block with an adapter for each use. The adapters start differently, because

@@ -132,6 +132,21 @@ class Declaration {
     note_length(graph);
   }
 
+  // Refuses an adapter of a matrix that a layer has for later ones and does not use itself.
+  void refuse_adapter(const std::string& name, std::int64_t index, std::int64_t owner) const {
+    if (!parts_.adapter) return;
+    for (const AdapterTarget& target : parts_.adapter->targets)
+      for (const std::string_view part : {kAdapterDown, kAdapterUp, kAdapterMagnitude})
+        if (adapter_name(target.name, part) == name)
+          throw UserError(
+              ExitCode::usage,
+              {"lora.target_modules",
+               fmt::format("layer {} uses '{}' of layer {}, which does not use it itself, so it "
+                           "cannot have an adapter",
+                           index, target.name, owner),
+               {"list the modules to adapt, without this one, instead of \"all-linear\""}});
+  }
+
   // Checks that every parameter of the layer is a parameter of its owner.
   void check_shared(const BlockGraph& graph, std::int64_t index, std::int64_t owner) const {
     const auto fail = [&](std::string what) {
@@ -144,7 +159,10 @@ class Declaration {
     for (const BlockGraph::Param& param : graph.params) {
       if (param.desc.unshared) continue;
       const int at = parts_.parameters.find(fmt::format("layers.{}.{}", owner, param.desc.name));
-      if (at < 0) fail(fmt::format("which has no '{}'", param.desc.name));
+      if (at < 0) {
+        refuse_adapter(param.desc.name, index, owner);
+        fail(fmt::format("which has no '{}'", param.desc.name));
+      }
       const registry::ParamDesc& owned = parts_.parameters[at].desc;
       if (owned.shape != param.desc.shape)
         fail(fmt::format("whose '{}' is {}; its own would be {}", param.desc.name,
