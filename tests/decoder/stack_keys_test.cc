@@ -65,6 +65,30 @@ TEST_P(StackKeys, PositionsOfBothKindsAreAdded) {
   }
 }
 
+// As MaxText pads them.
+TEST(OddWidths, SinusoidsOfThePositionEndWithAZero) {
+  for (const std::int64_t width : {1, 3, 25}) {
+    const auto entered = [&](const char* more) {
+      return compute(fmt::format("family = \"simple\"\n[model]\nvocab_size = 61\nhidden_size = "
+                                 "{}\nnum_hidden_layers = 1\n{}",
+                                 width, more))
+          .states.layers[0];
+    };
+    const std::vector<float> plain = entered(""),
+                             sines = entered("use_sinusoidal_positions = true\n");
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      const auto column = static_cast<std::int64_t>(i) % width, half = width / 2;
+      const double exponent = half < 2 ? 0 : static_cast<double>(column % half) / double(half - 1);
+      const double angle = static_cast<double>(static_cast<std::int64_t>(i) / width) *
+                           std::exp(-std::log(10000.0) * exponent);
+      const double added = column == width - 1 ? 0
+                           : column < half     ? std::sin(angle)
+                                               : std::cos(angle);
+      EXPECT_NEAR(sines[i] - plain[i], added, 1e-6) << width << " " << i;
+    }
+  }
+}
+
 TEST_P(StackKeys, LogitsAreDividedScaledAndCapped) {
   const std::string tied = "tie_word_embeddings = true\n";
   const Computed plain = compute(described(GetParam(), tied));

@@ -8,8 +8,8 @@
 namespace lamina::decoder {
 namespace {
 
-// concat(sin, cos) of position * 10000^(-i / (D/2 - 1)). Vaswani et al. 2017, section 3.5, with
-// the halves apart.
+// concat(sin, cos) of position * 10000^(-i / (D/2 - 1)), and a 0 if D is odd. Vaswani et al. 2017,
+// section 3.5, with the halves apart.
 Tensor sinusoids(Tensor x, Tensor positions) {
   std::int64_t half = x.dim(-1) / 2;
   Tensor index = ops::iota(*x.graph, {.shape = {1, 1, half}, .dtype = "f32", .dim = 2});
@@ -18,6 +18,7 @@ Tensor sinusoids(Tensor x, Tensor positions) {
   Tensor position = ops::reshape(ops::cast(positions, DType::f32), {x.dim(0), x.dim(1), 1});
   Tensor angle = position * frequency;
   Tensor both = ops::concat({ops::sin(angle), ops::cos(angle)}, {.dim = 2});
+  if (x.dim(-1) % 2 != 0) both = ops::pad(both, {.dim = 2, .after = 1});
   return ops::cast(both, x.dtype());
 }
 

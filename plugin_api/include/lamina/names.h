@@ -90,7 +90,9 @@
 /* Positions that the embedding adds. */
 #define LAMINA_POSITIONS_NONE 0u
 #define LAMINA_POSITIONS_LEARNED 1u
-#define LAMINA_POSITIONS_SINUSOIDAL 2u /* concat(sin, cos) of position * 10000^(-i / (D/2 - 1)) */
+/* concat(sin, cos) of position * 10000^(-i / max(D/2 - 1, 1)), D/2 rounded down; an odd D has a 0
+ * at the end. */
+#define LAMINA_POSITIONS_SINUSOIDAL 2u
 
 /* Flags of the head. */
 #define LAMINA_HEAD_TIED 1u    /* the head is the embedding table */
