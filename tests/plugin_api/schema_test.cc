@@ -257,6 +257,21 @@ TEST(SdkSchema, NoKeyHeadsAreAProblem) {
                 {"num_key_value_heads", "got 0; it must divide num_attention_heads = 4"}}));
 }
 
+TEST(SdkSchema, WithoutTheKeyEveryHeadHasItsOwnKeys) {
+  Schema<StandardConfig> keys;
+  standard_keys(keys, {});
+  keys.drop("num_key_value_heads");
+  keys.drop("rope_theta");
+  StandardConfig c{};
+  c.hidden_size = 32;
+  c.num_attention_heads = 4;
+  c.head_dim = 8;
+  RecordingReply reply;
+  validate_of(Model<StandardConfig>{}, keys, c, Problems(&reply));
+  EXPECT_TRUE(reply.problems.empty());
+  EXPECT_EQ(c.attention_options().kv_heads, 4);
+}
+
 TEST(SdkSchema, ValueOfAnotherKindIsRefused) {
   RecordingConfig config;
   config.values["heads"] = 4.0;

@@ -28,7 +28,7 @@ struct StandardConfig {
   bool tie_word_embeddings;
 
   std::int64_t num_attention_heads;  // N
-  std::int64_t num_key_value_heads;  // K
+  std::int64_t num_key_value_heads;  // K; 0 = N, in a family that drops the key
   std::int64_t head_dim;             // H
   bool attention_bias;
 
@@ -40,7 +40,7 @@ struct StandardConfig {
   // Causal grouped-query attention with rotary positions; eps is set for norms of queries and keys.
   SelfAttentionOptions attention_options() const {
     return {.heads = num_attention_heads,
-            .kv_heads = num_key_value_heads,
+            .kv_heads = num_key_value_heads == 0 ? num_attention_heads : num_key_value_heads,
             .head_dim = head_dim,
             .qkv_bias = attention_bias,
             .out_bias = attention_bias,

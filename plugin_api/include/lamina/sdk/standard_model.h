@@ -42,10 +42,13 @@ void validate_of(const Model<Config>& model, const Schema<Config>& keys, const C
                  const Problems& problem) {
   if constexpr (std::is_base_of_v<StandardConfig, Config>)
     if (has_standard_heads(model, keys)) {
+      StandardConfig checked = c;
+      if (!keys.declares(keys.names()("num_key_value_heads")))
+        checked.num_key_value_heads = c.num_attention_heads;
       if (keys.declares(keys.names()("rope_theta")))
-        check_standard(c, problem);
+        check_standard(checked, problem);
       else
-        check_heads(c, problem);
+        check_heads(checked, problem);
     }
   if (model.validate) model.validate(c, problem);
 }
