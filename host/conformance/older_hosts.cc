@@ -134,7 +134,9 @@ void check_older_hosts(const PluginSubject& plugin) {
 }
 
 void check_models_of_older_hosts(const FamilySubject& subject) {
-  for (const std::uint32_t minor : older_minors(subject.plugin().file())) {
+  const std::vector<std::uint32_t> minors = older_minors(subject.plugin().file());
+  for (const SmallModel& small : subject.models()) subject.open(small);  // throws Refused
+  for (const std::uint32_t minor : minors) {
     for (const auto& key : registry::abi::copies<lamina_key_t>(subject.source().keys, "keys"))
       if (key.since > minor)
         fail("key '{}' needs plugin ABI {}.{}, and abi_min_host is {}",

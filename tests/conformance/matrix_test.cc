@@ -277,6 +277,18 @@ TEST(WrongFamily, ThatRunsOutOfMemoryInABuildIsNamedWithTheBlock) {
   EXPECT_NE(result.text.find("memory"), std::string::npos) << result.text;
 }
 
+// One check reports a model that does not open.
+TEST(WrongFamily, ThatNoHostOpensIsNoFaultOfOlderHosts) {
+  Model model = right_family();
+  model.weights = nullptr;
+  model.blocks = LAMINA_WRONG_BLOCK({ return sdk::concat({right_block(s, c, x, step), x}, 2); });
+  const WrongFamily wrong{"none", {}, model, Level::full};
+  const Tried tried(wrong);
+  const Result result = run_check(*find_check("ABI-4"), {&tried.subject}, false);
+  EXPECT_EQ(result.outcome, Outcome::skip) << result.text;
+  EXPECT_NE(result.text.find("see TRC-2"), std::string::npos) << result.text;
+}
+
 class WrongNumbers : public ::testing::TestWithParam<WrongCase> {};
 
 TEST_P(WrongNumbers, AreFoundByEveryComparisonOfTheCheck) {
