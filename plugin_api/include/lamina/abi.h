@@ -216,8 +216,9 @@ struct lamina_reply {
 /* ---- Build: how a block describes its layer -------------------------------------------------- */
 
 /* A parameter. Its full name is the open scopes and `name`, joined with '.', eg:
- * "attention.wq.weight". The prefixes "host." and "engram." are reserved for the host. Declaring
- * one name twice with the same description gives the same tensor; two descriptions are refused. */
+ * "attention.wq.weight"; `name` and each scope have at most 64 characters. The prefixes "host." and
+ * "engram." are reserved for the host. Declaring one name twice with the same description gives the
+ * same tensor; two descriptions are refused. */
 typedef struct lamina_param {
   uint32_t size, role;   /* LAMINA_ROLE_* */
   lamina_str_t name;
