@@ -356,7 +356,8 @@ def greedy_case(model, ids, args, generator, tolerance):
             fail(f"transformers contradicts itself: for each of 20 prompts, logits with and without the cache differ by "
                  f"{least:.2g} or more, and {tolerance:.2g} is allowed",
                  "positions that depend on the length of the text (dynamic, longrope) differ in the cache beyond the "
-                 "original context: try fewer tokens with --prompt and --new")
+                 "original context: try fewer tokens with --prompt and --new; Mamba-2 limits time steps in prompts only: "
+                 "use weights whose time steps are within time_step_limit")
         fail("after 20 prompts, greedy tokens still hang on rounding, or differ with and without the cache",
              "try another --seed, or fewer tokens with --new")
     return {"prompt_ids": prompt[0], "greedy_ids": new, "greedy_logits": logits}, {
@@ -476,8 +477,9 @@ def main():
         tensors = {"input_ids": rows, "labels": labels, **forward_case(model, rows, labels)}
     noise = rounding(args, tensors, rows, labels)
     if noise and noise["logits_max_abs"] > 1e-3:
-        fail(f"float32 and float64 differ by {noise['logits_max_abs']:.2g} in logits: a choice hangs on rounding",
-             "try another --seed")
+        fail(f"float32 and float64 differ by {noise['logits_max_abs']:.2g} in logits: a choice hangs on rounding, or the model "
+             "magnifies it",
+             "try another --seed; if each one differs, fewer layers magnify less")
     with ties:
         if not args.no_packed:
             tensors.update(packed_case(model, *draw_rows(ids, generator, args.rows, args.tokens)))
