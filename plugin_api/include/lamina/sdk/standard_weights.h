@@ -63,7 +63,7 @@ inline std::vector<Weight> with_bias(std::uint32_t block, std::string_view ours,
 
 // Parameters whose published names are `prefix`, eg: "model.layers.{L}.", followed by ours.
 // `names`: constants, separated by spaces. Names of parameters have at most 64 characters: a longer
-// published one needs another of ours, and a row of its own.
+// published one needs another of ours, and a separate row.
 inline std::vector<Weight> same_names(std::uint32_t block, std::string_view prefix,
                                       std::string_view names,
                                       const std::vector<Transform>& transforms = {}) {
