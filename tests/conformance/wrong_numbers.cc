@@ -213,17 +213,11 @@ std::vector<WrongFamily> of_calls() {
        Level::full},
       {"a state grows with each token",
        {"NUM-1"},
-       [] {
-         Model out = with_block(LAMINA_WRONG_BLOCK({
-           Tensor b = widen(x);
-           Tensor grown = step.in(s / "grows").linear_scan(shift(scale(b, 0), 1.25), b);
-           return right_block(s, c, x + cast_like(scale(grown, 1e-3), x), step);
-         }));
-         out.keys = [](Schema<Config>& key) {
-           standard_keys(key, {.max_position_embeddings = 1024, .rope = {.theta = 100}});
-         };
-         return out;
-       }(),
+       with_block(LAMINA_WRONG_BLOCK({
+         Tensor b = widen(x);
+         Tensor grown = step.in(s / "grows").linear_scan(shift(scale(b, 0), 1.25), b);
+         return right_block(s, c, x + cast_like(scale(grown, 1e-3), x), step);
+       })),
        Level::full,
        nullptr,
        {"TRC-4", "GRD-2", "EQV-1", "EQV-2", "NUM-1", "NUM-2"}},
