@@ -37,7 +37,7 @@ struct Operand {
   enum class Kind {
     input,      // operand `index` of the forward scan
     cotangent,  // cotangent of result `index`
-    sum,        // sum of cotangents over layers, initially zero
+    sum,        // sum of cotangents over layers in sum_dtype(), initially zero
     residual,   // added result `index` of the forward scan
   };
   Kind kind;
@@ -187,8 +187,9 @@ void make_backward(const TransposeKey& key, const Joint& joint, const Partition&
   std::vector<Tensor> sums;  // of the cotangents of needed consts
   for (std::size_t i = 0; i < key.shape.consts; ++i) {
     if (!joint.gradients[i]) continue;
+    const Type& type = joint.gradients[i].type();
     sums.push_back(
-        back->add_input("sum of d" + key.body->inputs()[i].name, joint.gradients[i].type()));
+        back->add_input("sum of d" + key.body->inputs()[i].name, type.with(sum_dtype(type.dtype))));
     out.operands.push_back({Kind::sum, i});
   }
   out.shape.carries = out.operands.size() - out.shape.consts;
@@ -211,8 +212,11 @@ void make_backward(const TransposeKey& key, const Joint& joint, const Partition&
     give(key.shape.consts + k,
          d ? ops::cast(copy.get(d.id), type.dtype) : ops::constant(*back, type, 0));
   }
-  for (std::size_t i = 0, next = 0; i < key.shape.consts; ++i)
-    if (joint.gradients[i]) give(i, ops::add(sums[next++], copy.get(joint.gradients[i].id)));
+  for (std::size_t i = 0, next = 0; i < key.shape.consts; ++i) {
+    if (!joint.gradients[i]) continue;
+    const Tensor sum = sums[next++];
+    give(i, ops::add(sum, ops::cast(copy.get(joint.gradients[i].id), sum.dtype())));
+  }
   for (std::size_t i = key.shape.first_x(); i < joint.inputs.size(); ++i)
     if (joint.gradients[i]) give(i, copy.get(joint.gradients[i].id));
   out.backward = std::move(back);

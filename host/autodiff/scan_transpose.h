@@ -13,7 +13,8 @@ namespace lamina::autodiff {
 // the transpose is the body
 //   (dc', dconsts; x, r, dy) -> (dc, dconsts + ..., dx)
 // scanned in the opposite order; values of the forward pass that r does not contain are recomputed
-// in it. A recomputed value has the same bits, so the policy never changes a result.
+// in it. A recomputed value has the same bits, so the policy never changes a result. The sums of
+// dconsts are in sum_dtype(), as they may have one term per token.
 //
 // A body that several scans share is differentiated once, and its transpose is also shared.
 class ScanTransposer {

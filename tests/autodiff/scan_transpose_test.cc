@@ -199,6 +199,28 @@ TEST(ScanTranspose, NestedScansKeepValuesOfEightDims) {
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i].bytes, want[i].bytes) << i;
 }
 
+// A sum of halves in bfloat16 ends at 128.
+TEST(ScanTranspose, GradientsOfConstsAreSummedInFloat32) {
+  constexpr std::int64_t kTimes = 600;
+  for (DType dtype : {DType::bf16, DType::f16}) {
+    const Type row{dtype, {1}, {}}, rows = row.with(row.shape.with_leading(kTimes));
+    auto body = std::make_shared<Graph>();
+    Tensor w = body->add_input("w", row);
+    body->add_output("y", w * body->add_input("x", row));
+    Graph g;
+    const std::vector<Tensor> in = {g.add_input("w", row), g.add_input("x", rows)};
+    const auto results = ops::call_all("scan", {in[0], in[1]},
+                                       {{"body", std::shared_ptr<const Graph>(body)},
+                                        {"times", kTimes},
+                                        {"num_consts", std::int64_t{1}},
+                                        {"num_carries", std::int64_t{0}}});
+    const auto got = run(differentiated(std::move(g), in, results, autodiff::save_everything()),
+                         {array(row, {1}), array(rows, Doubles(kTimes, 1))});
+    EXPECT_EQ(got[1].type.dtype, DType::f32);
+    EXPECT_EQ(get(got[1], 0), 300) << name(dtype);
+  }
+}
+
 TEST(ScanTranspose, UnwantedOperandsCostNothing) {
   Operands t(DType::f32);
   Graph g;
