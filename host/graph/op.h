@@ -62,8 +62,8 @@ struct Byproducts {
 // Context on which the work of a node depends, besides its types and attributes.
 struct WorkContext {
   std::int64_t start = 0;  // tokens in the decode state before the call; 0 without one
-  // For each input, the maximum number of keys that it leaves to a query; 0 = any number.
-  std::span<const std::int64_t> keys_kept = {};
+  // One entry for each input: the maximum number of keys that it leaves to a query; 0 = any number.
+  std::span<const std::int64_t> keys_kept;
 };
 
 // Minimum work of an op: the numerators of limits, for `plan` and `bench`.

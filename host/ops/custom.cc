@@ -3,6 +3,7 @@
 
 #include "graph/rewrite.h"
 #include "ops/op.h"
+#include "ops/required_flops.h"
 
 namespace lamina::ops {
 namespace {
@@ -38,22 +39,8 @@ std::vector<Tensor> lower(const LowerCall& c) {
   return inline_graph(*c.body("body"), *operands.front().graph, operands);
 }
 
-double flops_of(const Graph& graph, const WorkContext& context) {
-  double out = 0;
-  for (const Node& node : graph.nodes()) {
-    if (node.op->code == OpCode::scan) {
-      out += static_cast<double>(node.int_attr("times")) * flops_of(*node.body(), context);
-    } else if (const OpCost& cost = node.op->def->cost; cost.flops) {
-      out += with_node_view(graph, node, [&](const NodeView& n) {
-        return cost.flops(n, {.start = context.start, .keys_kept = {}});
-      });
-    }
-  }
-  return out;
-}
-
 double flops(const NodeView& n, const WorkContext& context) {
-  return flops_of(*n.body("body"), context);
+  return required_flops(*n.body("body"), context.start);
 }
 
 void tokens(TokenFlow& flow) {

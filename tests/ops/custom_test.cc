@@ -3,6 +3,7 @@
 
 #include "autodiff/vjp.h"
 #include "ops/op.h"
+#include "ops/required_flops.h"
 #include "support/expect_error.h"
 #include "support/run_graph.h"
 
@@ -132,6 +133,22 @@ TEST(Custom, RejectsOperandsOfAnotherType) {
   const std::pair<std::string_view, AttrValue> attr{"body", std::shared_ptr<const Graph>(body)};
   EXPECT_ERROR_SAYS(g.add_node(op, std::array{other}, std::span(&attr, 1)), ExitCode::usage,
                     "test.twice: x must be f32[3], got f32[4]");
+}
+
+TEST(Custom, HasTheWorkOfAttentionAndOfItsMaskInTheBody) {
+  const ops::CustomOp op = named("test.mix", &kTwice, false);
+  const Type rows{DType::f32, {1, 6, 1, 8}, {}};
+  auto body = std::make_shared<Graph>();
+  Tensor q = body->add_input("x", rows);
+  Tensor mask =
+      ops::call("moba_mask", {q, q}, {{"chunk", std::int64_t{2}}, {"k", std::int64_t{2}}});
+  body->add_output("y", ops::call_all("attention", {q, q, q, {}, mask})[0]);
+  const std::pair<std::string_view, AttrValue> attr{"body", std::shared_ptr<const Graph>(body)};
+  Graph g;
+  Tensor x = g.add_input("x", rows);
+  g.add_node(op, std::array{x}, std::span(&attr, 1));
+  const double choice = 2 * 6 * 8 * 3, pairs = 1 + 2 + 3 + 4 + 4 + 4;
+  EXPECT_EQ(ops::required_flops(g), choice + pairs * 2 * (8 + 8));
 }
 
 TEST(Custom, IsGoneWhenItIsInlined) {
