@@ -1,15 +1,29 @@
 #include "graph/graph.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 
 #include "core/error.h"
 #include "graph/call.h"
 
 namespace lamina {
 
+namespace {
+
+bool same_double(double a, double b) {
+  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+}
+
+}  // namespace
+
 bool same_attr(const AttrValue& a, const AttrValue& b) {
   using Body = std::shared_ptr<const Graph>;
   if (a.index() != b.index()) return false;
+  if (const double* number = std::get_if<double>(&a))
+    return same_double(*number, std::get<double>(b));
+  if (const auto* numbers = std::get_if<std::vector<double>>(&a))
+    return std::ranges::equal(*numbers, std::get<std::vector<double>>(b), same_double);
   if (const Body* body = std::get_if<Body>(&a)) {
     const Body& other = std::get<Body>(b);
     return *body == other || (*body && other && same_graph(**body, *other));

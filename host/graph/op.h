@@ -35,7 +35,8 @@ enum class OpCode : std::uint16_t;
 using AttrValue = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>,
                                std::vector<double>, std::shared_ptr<const Graph>>;
 
-// Equality of meaning: bodies are compared by structure, other values by value.
+// Equality of meaning: bodies are compared by structure, floating-point numbers by their bits, as 0
+// and -0 differ, other values by value.
 bool same_attr(const AttrValue& a, const AttrValue& b);
 
 struct OpInput {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
+#include <cstdint>
 
 #include "graph/rewrite.h"
 #include "passes/levels.h"
@@ -59,7 +59,7 @@ class Twins {
     for (ValueId v : node.inputs) h = h * 1000003 + first_of(v);
     for (const AttrValue& attr : node.attrs) {
       if (auto i = std::get_if<std::int64_t>(&attr)) h = h * 31 + static_cast<std::size_t>(*i);
-      if (auto f = std::get_if<double>(&attr)) h = h * 31 + std::hash<double>{}(*f);
+      if (auto f = std::get_if<double>(&attr)) h = h * 31 + std::bit_cast<std::uint64_t>(*f);
       if (auto list = std::get_if<std::vector<std::int64_t>>(&attr))
         for (std::int64_t i : *list) h = h * 31 + static_cast<std::size_t>(i);
     }

@@ -1,6 +1,9 @@
 // Building graphs: refusals, and the information that nodes keep.
 #include "graph/graph.h"
 
+#include <limits>
+#include <vector>
+
 #include "ops/registry.h"
 #include "ops/tensor.h"
 #include "support/expect_error.h"
@@ -73,6 +76,17 @@ TEST(Graph, BodiesAreComparedByStructure) {
   EXPECT_TRUE(same_attr(body(2), body(2)));
   EXPECT_FALSE(same_attr(body(2), body(3)));
   EXPECT_FALSE(same_attr(AttrValue(1.0), AttrValue(std::int64_t{1})));
+}
+
+TEST(Graph, NumbersOfAttributesAreComparedByTheirBits) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  using List = std::vector<double>;
+  EXPECT_FALSE(same_attr(AttrValue(0.0), AttrValue(-0.0)));
+  EXPECT_TRUE(same_attr(AttrValue(-0.0), AttrValue(-0.0)));
+  EXPECT_TRUE(same_attr(AttrValue(nan), AttrValue(nan)));
+  EXPECT_FALSE(same_attr(AttrValue(List{1, 0.0}), AttrValue(List{1, -0.0})));
+  EXPECT_FALSE(same_attr(AttrValue(List{1}), AttrValue(List{1, 1})));
+  EXPECT_TRUE(same_attr(AttrValue(List{1, nan}), AttrValue(List{1, nan})));
 }
 
 TEST(Registry, NumbersAndNamesAreUnique) {

@@ -45,6 +45,16 @@ TEST(CommonSubexpressions, DifferentTagsStayApart) {
   EXPECT_EQ(merged(g).nodes().size(), 2u);
 }
 
+TEST(CommonSubexpressions, ZerosOfBothSignsStayApart) {
+  Graph g;
+  Tensor x = g.add_input("x", kRow);
+  g.add_output("a", ops::scale(x, 0.0));
+  g.add_output("b", ops::scale(x, -0.0));
+  g.add_output("c", ops::constant(g, kRow, 0.0));
+  g.add_output("d", ops::constant(g, kRow, -0.0));
+  EXPECT_EQ(merged(g).nodes().size(), 4u);
+}
+
 TEST(CommonSubexpressions, StateIsWrittenAsOftenAsAsked) {
   Graph g;
   Tensor cache = g.add_input("cache", {DType::f32, {1, 4, 2}, {}});
