@@ -1,6 +1,8 @@
 // fused_map: a fused chain is bit-equal to the separate ops.
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "ops/op.h"
 #include "ops/registry.h"
 #include "support/run_graph.h"
@@ -42,6 +44,29 @@ TEST_P(FusedMap, HasTheBitsOfItsOpsOneByOne) {
 INSTANTIATE_TEST_SUITE_P(Dtypes, FusedMap,
                          ::testing::Values(DType::f32, DType::bf16, DType::f16, DType::f64),
                          [](const auto& test) { return std::string(name(test.param)); });
+
+// Registers are wider than these types.
+TEST(FusedMap, NegativesOfNarrowIntegersWrap) {
+  const struct {
+    DType dtype;
+    double x, negative;
+  } cases[] = {{DType::u8, 1, 255},
+               {DType::i8, -128, -128},
+               {DType::u16, 1, 65535},
+               {DType::i16, -32768, -32768},
+               {DType::u32, 1, 4294967295.0}};
+  for (const auto& [dtype, x, negative] : cases) {
+    const Type wide{DType::i64, {3}, {}};
+    auto body = std::make_shared<Graph>();
+    const Tensor narrow = ops::cast(body->add_input("x", wide), dtype);
+    body->add_output("y", ops::cast(-narrow, DType::i64));
+    Graph g;
+    const Tensor in = g.add_input("x", wide);
+    const std::pair<std::string_view, AttrValue> attr{"body", std::shared_ptr<const Graph>(body)};
+    g.add_output("y", g.add_node(ops::get("fused_map"), std::array{in}, std::span(&attr, 1))[0]);
+    EXPECT_EQ(get(run_unoptimized(g, {array(wide, {x, x, x})})[0], 2), negative) << name(dtype);
+  }
+}
 
 }  // namespace
 }  // namespace lamina::testing

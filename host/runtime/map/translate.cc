@@ -93,6 +93,9 @@ class MapTranslation {
   int simple(const Op& op, DType dtype, const std::vector<int>& src) {
     MapInstruction instruction{.op = simple_ops().at(op.name), .dtype = dtype, .dst = 0};
     if (instruction.op == MapOp::div && !is_floating(dtype)) instruction.op = MapOp::floordiv;
+    // A product wraps to narrow types; the negative of a number is taken to be one of its type.
+    if (instruction.op == MapOp::neg && !is_floating(dtype))
+      return immediate(MapOp::mul_imm, src[0], dtype, -1);
     for (std::size_t i = 0; i < src.size(); ++i) instruction.src[i] = src[i];
     return program_.instruction(instruction);
   }
