@@ -79,7 +79,8 @@ class Fusion {
       const Node& node = graph_.node(made_by);
       bool free = node.inputs[kAcc] == kNoValue;
       if (!free || reads_[term] != 1 || graph_.type(term) != graph_.type(other)) continue;
-      if (graph_.type(term).dtype == DType::bf16) continue;  // would round once instead of twice
+      const DType dtype = graph_.type(term).dtype;
+      if (dtype != sum_dtype(dtype)) continue;  // would round once instead of twice
       // A sum of rows is added to earlier microbatches after it is complete, as in lists.
       if (node.op->def->sums_rows && graph_.value(other).node == kNoNode) continue;
       term_of_add_.emplace(n, made_by);

@@ -63,11 +63,13 @@ TEST(FuseResidual, ProductThatIsReadElsewhereStaysWhole) {
 }
 
 TEST(FuseResidual, RoundedProductStaysApart) {
-  const Type narrow = kSquare.with(DType::bf16);
-  Graph g;
-  Tensor a = g.add_input("a", narrow), b = g.add_input("b", narrow);
-  g.add_output("y", ops::matmul(a, b) + a);
-  EXPECT_EQ(count_ops(with_residual_fused(g), "add"), 1);
+  for (DType dtype : {DType::bf16, DType::f16}) {
+    const Type narrow = kSquare.with(dtype);
+    Graph g;
+    Tensor a = g.add_input("a", narrow), b = g.add_input("b", narrow);
+    g.add_output("y", ops::matmul(a, b) + a);
+    EXPECT_EQ(count_ops(with_residual_fused(g), "add"), 1) << name(dtype);
+  }
 }
 
 TEST(FuseResidual, BroadcastSumStaysApart) {
