@@ -185,6 +185,21 @@ TEST(CustomOp, WithACacheDecodesByItsLowering) {
   EXPECT_NE(decoding.find("cache_write("), std::string::npos);
 }
 
+// Outside of lowerings the function tags its operands and its result.
+TEST(CustomOp, MayAttendAsABlockDoes) {
+  static constexpr CustomOp kAttends = {
+      .name = "test.attends",
+      .doc = "attention of one head",
+      .lower = [](const OpUse& use) -> Tensors {
+        Tensor x = use.in(0);
+        Tensor x_BT1D = reshape(x, {x.dim(0), x.dim(1), 1, x.dim(2)});
+        return {reshape(use.step().attend(x_BT1D, x_BT1D, x_BT1D), x.shape())};
+      }};
+  const Model model = open_family_with(LAMINA_BLOCK({ return x + kAttends({x}); }), &kAttends);
+  const std::string decoding = to_string(model.decode_graph({2, 3}, {.capacity = 8}).graph);
+  EXPECT_NE(decoding.find("cache_write("), std::string::npos);
+}
+
 TEST(CustomOp, SaysWhereAKernelFails) {
   static constexpr CustomOp kFails = {
       .name = "test.fails",

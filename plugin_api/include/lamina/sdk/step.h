@@ -124,9 +124,9 @@ class Step {
   // Declares the decode state for k and v.
   Tensor attend(Tensor q, Tensor k, Tensor v, const AttendOptions& o = {},
                 At at = At::current()) const {
-    q = tag(q, tags::query_proj, at);
-    k = tag(k, tags::key_proj, at);
-    v = tag(v, tags::value_proj, at);
+    q = tagged(q, tags::query_proj, at);
+    k = tagged(k, tags::key_proj, at);
+    v = tagged(v, tags::value_proj, at);
     State kv = scope_.state(
         LAMINA_STATE_KV, o.state, {k.dim(2, at), k.dim(3, at), v.dim(3, at)},
         {.axes = {LAMINA_AXIS_CACHE_HEADS, LAMINA_AXIS_CACHE_DIM, LAMINA_AXIS_CACHE_DIM},
@@ -139,7 +139,7 @@ class Step {
   // Attention over the keys and values of the layer that the plan names as kv_donor. The window
   // must not reach further back than the donor's.
   Tensor attend(Tensor q, const AttendOptions& o = {}, At at = At::current()) const {
-    q = tag(q, tags::query_proj, at);
+    q = tagged(q, tags::query_proj, at);
     return attend_over(q, {}, {}, {}, o, at);
   }
 
@@ -216,7 +216,7 @@ class Step {
     Tensor y = emit_all<Op::latent_attention>(std::array{q, latent, k_rope, w_kv, o.mask},
                                               latent_attention_attrs(o), kept, at)
                    .front();
-    return tag(y, tags::attention_out, at);
+    return tagged(y, tags::attention_out, at);
   }
 
   // Scores of an indexer: maps q[B,T,I,H], k[B,S,H], weights f32[B,T,I] to f32[B,T,S]. Declares the
@@ -228,7 +228,7 @@ class Step {
     Tensor scores =
         emit_all<Op::index_scores>(std::array{q, k, weights}, Attrs<Op::index_scores>{}, kept, at)
             .front();
-    return tag(scores, tags::indexer_scores, at);
+    return tagged(scores, tags::indexer_scores, at);
   }
 
   // Pools each window to one row: maps values, gates[B,T,D] (2 D channels with overlap, see
@@ -253,8 +253,8 @@ class Step {
                               const CompressedAttentionOptions& o, Tensor scores = {},
                               Tensor sinks = {}, std::string_view state = "kv",
                               At at = At::current()) const {
-    q = tag(q, tags::query_proj, at);
-    kv = tag(kv, tags::key_proj, at);
+    q = tagged(q, tags::query_proj, at);
+    kv = tagged(kv, tags::key_proj, at);
     State kept = scope_.state(LAMINA_STATE_KV, state, {1, kv.dim(2, at)},
                               {.axes = {LAMINA_AXIS_CACHE_HEADS, LAMINA_AXIS_CACHE_DIM},
                                .window = o.window,
@@ -262,7 +262,7 @@ class Step {
                               at);
     Tensor y = sdk::compressed_attention(q, kv, entries, windows, positions_BT, o, kept, scores,
                                          sinks, at);
-    return tag(y, tags::attention_out, at);
+    return tagged(y, tags::attention_out, at);
   }
 
   // Adds an auxiliary loss to the training objective: a scalar, multiplied by the value of
@@ -301,7 +301,12 @@ class Step {
 
  private:
   struct OfOp {};
-  Step(const Scope& s, OfOp) : scope_(s) {}
+  Step(const Scope& s, OfOp) : scope_(s), of_op_(true) {}
+
+  // A lowering has no tags: the op that it defines is one value of the block.
+  Tensor tagged(Tensor x, std::string_view name, At at) const {
+    return of_op_ ? x : tag(x, name, at);
+  }
 
   // The state of one matrix [H,Hv] for each head of v[B,T,N,Hv], with keys [B,T,K,H].
   State matrix_state(std::string_view name, Tensor keys, Tensor v, At at) const {
@@ -316,7 +321,7 @@ class Step {
     if (o.see_images) extras.blocks = input(LAMINA_INPUT_IMAGE_BLOCKS, at);
     if (o.moba_chunk > 0)
       extras.mask = moba_mask(q, k, kv, {.chunk = o.moba_chunk, .k = o.moba_top_k}, at);
-    return tag(attention(q, k, v, kv, o, extras, at), tags::attention_out, at);
+    return tagged(attention(q, k, v, kv, o, extras, at), tags::attention_out, at);
   }
 
   static const lamina_auxiliary_api_t& auxiliary(At at) {
@@ -345,6 +350,7 @@ class Step {
   }
 
   Scope scope_;
+  bool of_op_ = false;
   std::vector<Tensor> per_layer_;
 };
 
