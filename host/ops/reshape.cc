@@ -30,22 +30,27 @@ std::vector<Tensor> vjp(const VjpCall& c) { return {reshape(c.ct(), c.type(0).sh
 
 std::optional<std::int64_t> view(const Call&) { return 0; }
 
+bool has_no_tokens(const Extent& extent) { return !has_tokens({extent}); }
+
+// Merges two extents without tokens. Only parts of equal elements make equal elements.
+Extent merged_extent(const Extent& a, const Extent& b) {
+  return {a.counted == b.counted ? a.counted : Counted::other, a.size * b.size};
+}
+
 // Parts of old dims become parts of new ones; tokens must not be split over several dims.
 void tokens(TokenFlow& flow) {
   flow.read_places(0);  // and passes them on
   const Type& out = flow.node.out_type();
   Extents extents = extents_of(out, Counted::other);
-  DimExtents left;  // the innermost last; parts without tokens merged
+  DimExtents left;  // the innermost last; neighbours of one kind without tokens merged
   bool has_elements = true;
   for (std::size_t d = 0; d < flow.in(0).size(); ++d) {
     has_elements = has_elements && flow.node.type(0).dim(static_cast<int>(d)) > 0;
     for (const Extent& extent : flow.in(0)[d])
-      if (!left.empty() && !has_tokens({extent}) && !has_tokens({left.back()})) {
-        left.back().size *= extent.size;
-        if (extent.counted == Counted::other) left.back().counted = Counted::other;
-      } else {
+      if (!left.empty() && has_no_tokens(extent) && left.back().counted == extent.counted)
+        left.back() = merged_extent(left.back(), extent);
+      else
         left.push_back(extent);
-      }
   }
   std::ranges::reverse(left);
   for (int d = 0; has_elements && d < out.ndim(); ++d) {
@@ -53,18 +58,29 @@ void tokens(TokenFlow& flow) {
     dim.clear();
     for (std::int64_t size = out.dim(d); size > 1;) {
       LAMINA_ASSERT(!left.empty());  // extents have the sizes of their dims
-      Extent& next = left.back();
+      const Extent next = left.back();
       const std::int64_t taken = std::gcd(size, next.size);
-      if (taken != std::min(size, next.size) || (taken < next.size && has_tokens({next}))) {
+      const bool fits = taken == std::min(size, next.size);
+      // A dim that has a part of two kinds distinguishes the elements of both.
+      if (!fits && has_no_tokens(next) && left.size() > 1 && has_no_tokens(left[left.size() - 2])) {
+        left.pop_back();
+        left.back() = merged_extent(next, left.back());
+        continue;
+      }
+      if (!fits || (taken < next.size && has_tokens({next}))) {
         flow.mixes = fmt::format("puts tokens of {} into several dims of {}",
                                  to_string(flow.node.type(0)), to_string(out));
         flow.outputs = {extents_of(out, Counted::other)};
         return;
       }
-      dim.push_back({next.counted, taken});
+      const Extent part{next.counted, taken};
+      if (!dim.empty() && has_no_tokens(part) && has_no_tokens(dim.back()))
+        dim.back() = merged_extent(dim.back(), part);
+      else
+        dim.push_back(part);
       size /= taken;
-      next.size /= taken;
-      if (next.size == 1) left.pop_back();
+      left.back().size /= taken;
+      if (left.back().size == 1) left.pop_back();
     }
   }
   flow.outputs = {std::move(extents)};

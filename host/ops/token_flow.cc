@@ -19,11 +19,24 @@ std::string shown(const TokenFlow& flow, int input, int dim) {
                      to_string(flow.node.type(input)));
 }
 
+// Adds the extents of another operand's dim if they have the same sizes and each kind is one of
+// both; equal elements are of every kind.
+bool join_parts(DimExtents& known, const DimExtents& dim) {
+  const auto agree = [](const Extent& a, const Extent& b) {
+    return a.size == b.size &&
+           (a.counted == b.counted || a.counted == Counted::same || b.counted == Counted::same);
+  };
+  if (!std::ranges::equal(known, dim, agree)) return false;
+  for (std::size_t i = 0; i < dim.size(); ++i)
+    if (known[i].counted == Counted::same) known[i] = dim[i];
+  return true;
+}
+
 // Merges the extents of one dim of several operands.
 void join(TokenFlow& flow, DimExtents& known, const DimExtents& dim, int input, int d) {
   if (all_same(known) && !dim.empty())
     known = dim;  // a dim of size 1 is repeated, so it has no information
-  if (all_same(dim) || dim == known) return;
+  if (all_same(dim) || join_parts(known, dim)) return;
   if (has_tokens(known) || has_tokens(dim)) {
     if (flow.mixes.empty())
       flow.mixes = fmt::format("distinguishes tokens by their position in the call, along {}",

@@ -142,6 +142,30 @@ TEST(TokenMixing, ByStatefulOpsAndLossesIsAccepted) {
   }));
 }
 
+TEST(TokenMixing, KeepsEqualRowsApartFromChannelsThatAreReshaped) {
+  open_family_with(LAMINA_BLOCK({
+    Tensor w =
+        s.param("w", {1, 1, 4}, {.axes = {sdk::axis::none, sdk::axis::none, sdk::axis::embed}});
+    Tensor heads = sdk::reshape(sdk::broadcast(w, x.shape()), {x.dim(0), x.dim(1), 2, 2});
+    return x + sdk::reshape(heads, x.shape());
+  }));
+  // Heads that are equal meet heads that are not, after both became rows.
+  open_family_with(LAMINA_BLOCK({
+    Tensor heads = sdk::reshape(x, {x.dim(0), x.dim(1), 2, 2});
+    Tensor repeated = sdk::broadcast(sdk::reduce_sum(heads, {.dims = {2}, .keep = true}),
+                                     {x.dim(0), x.dim(1), 2, 2});
+    const std::vector<std::int64_t> rows = {x.dim(0) * x.dim(1) * 2, 2};
+    return sdk::reshape(sdk::reshape(heads, rows) + sdk::reshape(repeated, rows), x.shape());
+  }));
+  // Rows of channels that become columns are different for each token.
+  EXPECT_MIXES("add distinguishes tokens by their position in the call, along dim", {
+    Tensor w =
+        s.param("w", {1, 1, 4}, {.axes = {sdk::axis::none, sdk::axis::none, sdk::axis::embed}});
+    Tensor columns = sdk::reshape(sdk::broadcast(w, x.shape()), {x.dim(0), 4, x.dim(1)});
+    return x + sdk::transpose(columns, {0, 2, 1});
+  });
+}
+
 TEST(TokenMixing, AcceptsTokensMovedTemporarily) {
   open_family_with(LAMINA_BLOCK({
     Tensor w = s.param("w", {4, 4}, {.axes = {sdk::axis::embed, sdk::axis::embed}});
