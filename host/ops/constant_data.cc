@@ -9,7 +9,7 @@ constexpr std::int64_t kMaxValues = std::int64_t{1} << 16;
 
 std::vector<Type> infer(const Call& c) {
   const auto dtype = parse_dtype(c.s("dtype"));
-  c.require(dtype && (is_floating(*dtype) || *dtype == DType::i32 || *dtype == DType::i64),
+  c.require(dtype && is_reducible(*dtype),
             "dtype must be a floating-point dtype, i32 or i64, got '{}'", c.s("dtype"));
   const Type out{*dtype, checked_shape(c, "shape"), {}};
   c.require(out.num_elements() <= kMaxValues, "{} has more than {} elements; make it a parameter",

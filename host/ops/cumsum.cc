@@ -6,7 +6,7 @@ namespace lamina::ops {
 namespace {
 
 std::vector<Type> infer(const Call& c) {
-  infer_number(c);
+  require_reducible(c, 0);
   checked_dim(c, c.i("dim"), c.type(0).ndim());
   return {c.type(0)};
 }

@@ -16,6 +16,15 @@ std::vector<Type> infer_number(const Call& c) {
   return {c.type(0)};
 }
 
+bool is_reducible(DType dtype) {
+  return is_floating(dtype) || dtype == DType::i32 || dtype == DType::i64;
+}
+
+void require_reducible(const Call& c, int input) {
+  c.require(is_reducible(c.type(input).dtype), "{} must be floating-point, i32 or i64, got {}",
+            c.input_name(input), to_string(c.type(input)));
+}
+
 Shape broadcast_shape(const Call& c, const Shape& a, const Shape& b) {
   int ndim = std::max(a.ndim(), b.ndim());
   std::array<std::int64_t, kMaxDims> dims{};

@@ -43,6 +43,10 @@ std::string dim_letters(const Call& c, int input, std::span<const std::int64_t> 
 std::vector<Type> infer_unary(const Call& c);
 // The same, and integers.
 std::vector<Type> infer_number(const Call& c);
+// Returns true for the dtypes that reductions take: the floating-point ones, i32 and i64.
+bool is_reducible(DType dtype);
+// Refuses the call unless the dtype of the input is one of these.
+void require_reducible(const Call& c, int input);
 // All inputs of one dtype, broadcast against each other (trailing dims aligned).
 std::vector<Type> infer_broadcast(const Call& c);
 // The same for numbers, not booleans.

@@ -6,7 +6,7 @@ namespace lamina::ops {
 namespace {
 
 std::vector<Type> infer(const Call& c) {
-  infer_number(c);
+  require_reducible(c, 0);
   return {{c.type(0).dtype, reduced_shape(c), {}}};
 }
 

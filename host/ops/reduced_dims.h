@@ -45,11 +45,9 @@ inline DType summed_dtype(const Call& c) {
   const DType from = c.type(0).dtype;
   const std::optional<DType> to = c.s("dtype").empty() ? from : parse_dtype(c.s("dtype"));
   c.require(to.has_value(), "dtype must be a name such as f32, got '{}'", c.s("dtype"));
-  c.require(
-      from != DType::boolean && *to != DType::boolean && is_floating(from) == is_floating(*to),
-      "{} cannot be summed as {}; both must be floating-point or both "
-      "integers",
-      to_string(c.type(0)), name(*to));
+  c.require(is_reducible(from) && is_reducible(*to) && is_floating(from) == is_floating(*to),
+            "{} cannot be summed as {}; both must be floating-point, or each i32 or i64",
+            to_string(c.type(0)), name(*to));
   return *to;
 }
 

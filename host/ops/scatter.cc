@@ -11,7 +11,7 @@ std::vector<Type> infer(const Call& c) {
   c.require_dtype(1, DType::i32);
   c.require_shape(1, {x.dim(dim)});
   c.require(c.i("size") >= 0, "size must not be negative, got {}", c.i("size"));
-  infer_number(c);
+  require_reducible(c, 0);
   Shape shape = x.shape;
   shape[dim] = c.i("size");
   return {{x.dtype, shape, {}}};

@@ -7,8 +7,7 @@ namespace {
 
 std::vector<Type> infer(const Call& c) {
   const Type& x = c.type(0);
-  c.require(is_floating(x.dtype) || x.dtype == DType::i32 || x.dtype == DType::i64,
-            "x must be floating-point, i32 or i64, got {}", to_string(x));
+  require_reducible(c, 0);
   c.require_dtype(1, DType::i32);
   c.require(x.ndim() >= 1, "x must have at least one dim, got {}", to_string(x));
   c.require_shape(1, x.shape);

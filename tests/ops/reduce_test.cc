@@ -4,6 +4,11 @@
 #include <limits>
 #include <numeric>
 
+#include <fmt/format.h>
+
+#include "ops/calls.h"
+#include "ops/tensor.h"
+#include "support/expect_error.h"
 #include "support/op_cases.h"
 
 namespace lamina::testing {
@@ -250,6 +255,25 @@ const OpCases kCountedMean = {
         {.name = "padding only",
          .inputs = {{.shape = {1, 2}}, ints({1, 2}, {0, 0})},
          .expect = [](const std::vector<Doubles>&) { return std::vector<Doubles>{{0}}; }}}};
+
+TEST(Reductions, TakeNoNarrowIntegers) {
+  const std::string_view narrow[] = {"u8", "i8", "u16", "i16", "u32", "bool"};
+  for (const std::string_view dtype : narrow) {
+    Graph g;
+    const Tensor x = g.add_input("x", {*parse_dtype(dtype), {3}, {}});
+    const Tensor ids = g.add_input("ids", {DType::i32, {3}, {}});
+    const std::string words = fmt::format("x must be floating-point, i32 or i64, got {}[3]", dtype);
+    EXPECT_ERROR_SAYS(ops::cumsum(x, {.dim = 0}), ExitCode::usage, words);
+    EXPECT_ERROR_SAYS(ops::reduce_max(x, {0}), ExitCode::usage, words);
+    EXPECT_ERROR_SAYS(ops::reduce_min(x, {.dims = {0}}), ExitCode::usage, words);
+    EXPECT_ERROR_SAYS(ops::scatter(x, ids, {.dim = 0, .size = 2}), ExitCode::usage, words);
+    EXPECT_ERROR_SAYS(ops::scatter_along(x, ids, {.size = 2}), ExitCode::usage, words);
+    EXPECT_ERROR_SAYS(ops::reduce_sum(x, {0}), ExitCode::usage, "cannot be summed as");
+    const Tensor i32 = ops::cast(x, DType::i32);
+    EXPECT_ERROR_SAYS(ops::plain::reduce_sum(i32, {.dims = {0}, .dtype = std::string(dtype)}),
+                      ExitCode::usage, "both must be floating-point, or each i32 or i64");
+  }
+}
 
 LAMINA_TEST_OP(ReduceMean, kMean)
 LAMINA_TEST_OP(ReduceMin, kMin)
