@@ -42,6 +42,21 @@ TEST(BuildingBlocks, NumbersAreOperandsOfTheTensorsType) {
             })));
 }
 
+TEST(BuildingBlocks, NumbersBesideIntegersAreExact) {
+  EXPECT_EQ(logits_of(LAMINA_BLOCK({
+              Tensor prime = sdk::constant(s, {.dtype = "i32", .value = 100000008});
+              Tensor even = sdk::constant(s, {.dtype = "i32", .value = 16777216});
+              Tensor one = sdk::cast_like(sdk::remainder(prime, 100000007.0), x);
+              return sdk::select(sdk::equal(even, 16777217.0), x - x, x + one);
+            })),
+            logits_of(LAMINA_BLOCK({ return x + 1.0; })));
+  EXPECT_ERROR_SAYS(logits_of(LAMINA_BLOCK({
+                      Tensor hash_BT = sdk::mul(step.positions_BT, 2654435761.0);
+                      return x + sdk::cast_like(sdk::unsqueeze(hash_BT), x);
+                    })),
+                    ExitCode::plugin, "the value 2654435761, which does not fit into i32");
+}
+
 TEST(BuildingBlocks, ColumnsAreSlicesOfTheLastDim) {
   EXPECT_EQ(
       logits_of(LAMINA_BLOCK({

@@ -25,9 +25,16 @@ struct Operand {
   Operand(Tensor t, At where = At::current()) : tensor(t), at(where) {}
 };
 
-// A scalar with the element type of x.
+// A scalar with the element type of x. The constant has that type too where it holds more numbers
+// than f32: above 2^24, f32 does not hold every integer.
 inline Tensor number_like(double value, Tensor x, At at = At::current()) {
-  const Attrs<Op::constant> attrs = Attrs<Op::constant>().number("value", value);
+  const std::uint32_t dtype = x ? x.dtype(at) : 0;
+  const std::string_view name = dtype == LAMINA_DTYPE_I32   ? "i32"
+                                : dtype == LAMINA_DTYPE_I64 ? "i64"
+                                : dtype == LAMINA_DTYPE_F64 ? "f64"
+                                                            : "f32";
+  const Attrs<Op::constant> attrs =
+      Attrs<Op::constant>().text("dtype", name).number("value", value);
   Tensor number = emit_all<Op::constant>({}, attrs, State{x.build}, at).front();
   return emit<Op::cast_like>({number, x}, at);
 }
