@@ -1,9 +1,37 @@
 // Shape rules shared by families of ops.
 #include <algorithm>
+#include <cmath>
+#include <optional>
 
 #include "ops/op.h"
 
 namespace lamina::ops {
+namespace {
+
+// The numbers of an integer dtype are at least `least` and below `end`.
+struct IntegerLimits {
+  double least, end;
+};
+
+std::optional<IntegerLimits> limits_of(DType dtype) {
+  const int bits = 8 * size_bytes(dtype);
+  switch (dtype) {
+    case DType::i8:
+    case DType::i16:
+    case DType::i32:
+    case DType::i64:
+      return IntegerLimits{-std::ldexp(1, bits - 1), std::ldexp(1, bits - 1)};
+    case DType::u8:
+    case DType::u16:
+    case DType::u32:
+    case DType::u64:
+      return IntegerLimits{0, std::ldexp(1, bits)};
+    default:
+      return {};
+  }
+}
+
+}  // namespace
 
 std::vector<Type> infer_unary(const Call& c) {
   c.require_floating(0);
@@ -67,12 +95,13 @@ int checked_dim(const Call& c, std::int64_t dim, int ndim) {
 }
 
 void require_fits(const Call& c, std::string_view attr, double value, DType dtype) {
-  if (is_floating(dtype) || dtype == DType::boolean) return;
-  const double end = dtype == DType::i32 ? 0x1p31 : 0x1p63;
-  c.require(value >= -end && value < end,
-            "{} has the value {}, which does not fit into "
-            "{}",
-            attr, value, name(dtype));
+  const std::optional<IntegerLimits> limits = limits_of(dtype);
+  if (!limits) return;
+  c.require(value >= limits->least && value < limits->end,
+            "{} has the value {}, which does not fit into {}", attr, value, name(dtype));
+  c.require(value == std::trunc(value),
+            "{} has the value {}, but {} has only integers; use f32 for fractions", attr, value,
+            name(dtype));
 }
 
 Shape checked_shape(const Call& c, std::string_view attr) {

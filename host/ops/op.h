@@ -57,8 +57,8 @@ std::vector<Type> infer_integers(const Call& c);
 Shape broadcast_shape(const Call& c, const Shape& a, const Shape& b);
 // Returns `dim`, counted from the end if negative; refuses the call if it is outside [-ndim, ndim).
 int checked_dim(const Call& c, std::int64_t dim, int ndim);
-// Refuses the call if `value`, of the attribute `attr`, does not fit into `dtype`, an integer type.
-// Other types accept any value.
+// Refuses the call if `value`, of the attribute `attr`, is no number of `dtype`, an integer type:
+// too large, or a fraction. Other types accept any value.
 void require_fits(const Call& c, std::string_view attr, double value, DType dtype);
 // Returns the attribute as a shape; refuses the call if it has too many dims or a negative one.
 Shape checked_shape(const Call& c, std::string_view attr);

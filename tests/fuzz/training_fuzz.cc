@@ -83,7 +83,7 @@ class AnyBlock {
         return values_.push_back(sdk::scale(x, bytes_.pick(kNumbers)));
       case 5:
         return values_.push_back(
-            sdk::constant(s_, {.shape = x.shape(), .dtype = bytes_.pick(kTypes), .value = 1.5}));
+            sdk::constant(s_, {.shape = x.shape(), .dtype = bytes_.pick(kTypes), .value = 2}));
       case 6:
         return values_.push_back(step_.input(static_cast<std::uint32_t>(1 + bytes_.below(5))));
       default:

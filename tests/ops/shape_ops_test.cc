@@ -262,20 +262,45 @@ LAMINA_TEST_OP(Constant, kConstant)
 LAMINA_TEST_OP(Iota, kIota)
 
 TEST(Integers, MustHoldTheComputedNumbers) {
-  const auto refuses = [](std::string dtype, double value, const char* words) {
+  const auto refuses_number = [](std::string dtype, double value, const char* words) {
     Graph g;
     EXPECT_ERROR_SAYS(ops::constant(g, {*parse_dtype(dtype), {2}, {}}, value), ExitCode::usage,
                       words);
-    EXPECT_ERROR_SAYS(ops::constant_data(g, {.shape = {1}, .dtype = dtype, .values = {value}}),
-                      ExitCode::usage, words);
     const Tensor x = g.add_input("x", {*parse_dtype(dtype), {2}, {}});
     EXPECT_ERROR_SAYS(ops::shift(x, value), ExitCode::usage, words);
+  };
+  const auto refuses = [&](std::string dtype, double value, const char* words) {
+    refuses_number(dtype, value, words);
+    Graph g;
+    EXPECT_ERROR_SAYS(ops::constant_data(g, {.shape = {1}, .dtype = dtype, .values = {value}}),
+                      ExitCode::usage, words);
   };
   refuses("i32", -std::numeric_limits<double>::infinity(),
           "the value -inf, which does not fit into i32");
   refuses("i32", std::nan(""), "the value nan, which does not fit into i32");
   refuses("i32", 0x1p31, "the value 2147483648, which does not fit into i32");
   refuses("i64", 0x1p63, "which does not fit into i64");
+  refuses("i32", 2.75, "the value 2.75, but i32 has only integers; use f32 for fractions");
+  refuses("i64", -0.5, "the value -0.5, but i64 has only integers");
+  // constant_data has no narrow integers.
+  refuses_number("u8", 256, "the value 256, which does not fit into u8");
+  refuses_number("u8", -1, "the value -1, which does not fit into u8");
+  refuses_number("i8", 128, "which does not fit into i8");
+  refuses_number("u16", 0x1p16, "which does not fit into u16");
+  refuses_number("i16", -0x1p15 - 1, "which does not fit into i16");
+  refuses_number("u32", 0x1p32, "which does not fit into u32");
+}
+
+TEST(Integers, HoldTheirLeastAndMostNumbers) {
+  const std::pair<DType, std::pair<double, double>> limits[] = {
+      {DType::u8, {0, 255}},         {DType::i8, {-128, 127}},
+      {DType::u16, {0, 65535}},      {DType::i16, {-32768, 32767}},
+      {DType::u32, {0, 4294967295}}, {DType::i32, {-2147483648.0, 2147483647}}};
+  for (const auto& [dtype, ends] : limits)
+    for (const double value : {ends.first, ends.second}) {
+      Graph g;
+      EXPECT_NO_THROW(ops::constant(g, {dtype, {2}, {}}, value)) << name(dtype) << " " << value;
+    }
 }
 
 }  // namespace
