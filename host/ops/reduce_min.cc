@@ -5,13 +5,13 @@
 namespace lamina::ops {
 namespace {
 
-std::vector<Type> infer(const Call& c) {
-  require_reducible(c, 0);
-  return {{c.type(0).dtype, reduced_shape(c), {}}};
-}
+std::vector<Type> infer(const Call& c) { return {extreme_type(c)}; }
+
+// Reverses the order. For integers by -1 - x, because the least one has no negative.
+Tensor reversed(Tensor x) { return is_floating(x.dtype()) ? -x : bit_xor(x, number_like(x, -1)); }
 
 std::vector<Tensor> lower(const LowerCall& c) {
-  return {-reduce_max(-c.in(0), c.list("dims"), c.i("keep") != 0)};
+  return {reversed(reduce_max(reversed(c.in(0)), c.list("dims"), c.i("keep") != 0))};
 }
 
 }  // namespace

@@ -40,6 +40,18 @@ inline std::int64_t num_reduced(const Call& c) {
   return count;
 }
 
+// Returns the type of the largest or smallest element over dims. Integers have no infinity for the
+// one of no elements.
+inline Type extreme_type(const Call& c) {
+  const Type& x = c.type(0);
+  require_reducible(c, 0);
+  const Type out{x.dtype, reduced_shape(c), {}};
+  c.require(is_floating(x.dtype) || num_reduced(c) > 0,
+            "{} has no elements over the dims {}, and no integer stands for none", to_string(x),
+            fmt::join(c.list("dims"), ", "));
+  return out;
+}
+
 // Returns the dtype of sums: the attribute dtype, or the input's if it is empty.
 inline DType summed_dtype(const Call& c) {
   const DType from = c.type(0).dtype;

@@ -106,6 +106,23 @@ OpCases large_integers() {
 const OpCases kSumIntegers = of_integers("reduce_sum");
 const OpCases kSumLargeIntegers = large_integers();
 const OpCases kMaxIntegers = of_integers("reduce_max");
+// The least integer has no negative.
+OpCases min_of_integers() {
+  OpCases out = of_integers("reduce_min");
+  out.dtypes = {DType::i32};
+  const auto chosen = [&](std::string name, Shape shape, Doubles x, Doubles y) {
+    out.cases.push_back(
+        {.name = std::move(name),
+         .inputs = {{.shape = shape, .values = std::move(x)}},
+         .attrs = {{"dims", Dims{1}}},
+         .expect = [y](const std::vector<Doubles>&) { return std::vector<Doubles>{y}; }});
+  };
+  constexpr double kLeast = -0x1p31, kMost = 0x1p31 - 1;
+  chosen("the ends of i32", {3, 4}, {kLeast, 5, 6, 7, kMost, 5, kLeast, 7, kMost, 9, 8, kMost},
+         {kLeast, kLeast, 8});
+  return out;
+}
+const OpCases kMinIntegers = min_of_integers();
 
 const OpCases kSquares = {
     .op = "sum_of_squares",
@@ -275,8 +292,18 @@ TEST(Reductions, TakeNoNarrowIntegers) {
   }
 }
 
+TEST(Reductions, OfNoIntegersHaveNoExtreme) {
+  Graph g;
+  const Tensor x = g.add_input("x", {DType::i32, {2, 0}, {}});
+  const char* words = "i32[2, 0] has no elements over the dims 1";
+  EXPECT_ERROR_SAYS(ops::reduce_max(x, {1}), ExitCode::usage, words);
+  EXPECT_ERROR_SAYS(ops::reduce_min(x, {.dims = {1}}), ExitCode::usage, words);
+  EXPECT_NO_THROW(ops::reduce_max(x, {0}));
+}
+
 LAMINA_TEST_OP(ReduceMean, kMean)
 LAMINA_TEST_OP(ReduceMin, kMin)
+LAMINA_TEST_OP(ReduceMinOfIntegers, kMinIntegers)
 LAMINA_TEST_OP(Logsumexp, kLogsumexp)
 LAMINA_TEST_OP(Cumsum, kCumsum)
 LAMINA_TEST_OP(Argsort, kArgsort)
