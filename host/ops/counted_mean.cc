@@ -23,11 +23,13 @@ std::vector<Tensor> lower(const LowerCall& c) {
   Tensor x = cast(c.in(in::kX), sum_dtype(type.dtype));
   if (!c.has(in::kSegments)) return {reduce_mean(c.in(in::kX), {.dims = {0, 1}})};
   Tensor segments = c.in(in::kSegments);
-  Tensor real = cast(not_equal(segments, zeros_like(segments)), x.dtype());
+  Tensor real = not_equal(segments, zeros_like(segments));
   Shape places = type.shape;
   for (int i = 2; i < type.ndim(); ++i) places[i] = 1;
-  Tensor sum = reduce_sum(x * reshape(real, places), {0, 1});
-  Tensor count = maximum(reduce_sum(real, {0, 1}), constant(*x.graph, {x.dtype(), {}, {}}, 1));
+  // Selected, not multiplied: a padding token may be infinite or NaN.
+  Tensor sum = reduce_sum(select(reshape(real, places), x, number_like(x, 0)), {0, 1});
+  Tensor count = maximum(reduce_sum(cast(real, x.dtype()), {0, 1}),
+                         constant(*x.graph, {x.dtype(), {}, {}}, 1));
   return {cast(sum / count, type.dtype)};
 }
 

@@ -15,10 +15,10 @@ std::vector<Type> infer(const Call& c) {
 std::vector<Tensor> lower(const LowerCall& c) {
   const DType dtype = c.type(0).dtype;
   Tensor x = cast(c.in(0), sum_dtype(dtype));
-  // The shift cancels, so it needs no gradient. For -infinity alone it is 0.
+  // The shift cancels, so it needs no gradient. It is 0 for an infinite one, which would leave NaN.
   Tensor top = stop_gradient(reduce_max(x, c.list("dims"), true));
-  const double none = -std::numeric_limits<double>::infinity();
-  top = select(equal(top, number_like(top, none)), number_like(top, 0), top);
+  const double infinity = std::numeric_limits<double>::infinity();
+  top = select(equal(abs(top), number_like(top, infinity)), number_like(top, 0), top);
   Tensor y = log(reduce_sum(exp(x - top), c.list("dims"), true)) + top;
   return {cast(reshape(y, reduced_shape(c)), dtype)};
 }

@@ -159,13 +159,15 @@ double log_sum_exp(const Doubles& x) {
   for (double v : x) sum += std::exp(v);
   return std::log(sum);
 }
-OpCase logsumexp_of_minus_infinity() {
-  return {.name = "only -infinity",
-          .inputs = {{.shape = {2, 2}, .values = {-INFINITY, -INFINITY, 0, -INFINITY}}},
+OpCase logsumexp_of_infinities() {
+  return {.name = "infinities",
+          .inputs = {{.shape = {5, 2},
+                      .values = {-INFINITY, -INFINITY, 0, -INFINITY, INFINITY, 1, -INFINITY,
+                                 INFINITY, NAN, INFINITY}}},
           .attrs = {{"dims", Dims{1}}},
           .expect =
               [](const std::vector<Doubles>&) {
-                return std::vector<Doubles>{{-INFINITY, 0}};
+                return std::vector<Doubles>{{-INFINITY, 0, INFINITY, INFINITY, NAN}};
               },
           .gradient = false};
 }
@@ -175,7 +177,7 @@ const OpCases kLogsumexp = {.op = "logsumexp",
                             .cases = {
                                 over_the_middle(7, false, log_sum_exp),
                                 over_the_middle(1, true, log_sum_exp),
-                                logsumexp_of_minus_infinity(),
+                                logsumexp_of_infinities(),
                                 {.name = "rows",
                                  .inputs = {{.shape = {3, 2, 17}, .low = -9, .high = 9}},
                                  .attrs = {{"dims", Dims{-1, 1}}}},
@@ -265,6 +267,10 @@ const OpCases kCountedMean = {
                const Doubles& x = in[0];
                return std::vector<Doubles>{{(x[0] + x[2] + x[8]) / 3, (x[1] + x[3] + x[9]) / 3}};
              }},
+        {.name = "padding that is not finite",
+         .inputs = {{.shape = {1, 4}, .values = {1, INFINITY, 3, NAN}}, ints({1, 4}, {1, 0, 1, 0})},
+         .expect = [](const std::vector<Doubles>&) { return std::vector<Doubles>{{2}}; },
+         .gradient = false},
         {.name = "no documents are told apart",
          .inputs = {{.shape = {2, 2}}},
          .expect =

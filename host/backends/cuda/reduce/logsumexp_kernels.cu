@@ -16,6 +16,9 @@ template <typename W>
 struct ExpSum {
   W largest, sum = 0;
 
+  // exp(x - largest), also if both are infinite.
+  LAMINA_GPU_FUNCTION W term(W x) const { return x == largest ? W{1} : gpu::exp(x - largest); }
+
   // A first element of -infinity would give exp(NaN).
   LAMINA_GPU_FUNCTION void raise(W to) {
     if (to > largest) {
@@ -47,7 +50,7 @@ LAMINA_GPU_FUNCTION void logsumexp(const LogsumexpParams& p) {
       mine.raise(top);
       LAMINA_GPU_UNROLL
       for (int j = 0; j < N; ++j)
-        if (v[j] != least) mine.sum += gpu::exp(v[j] - mine.largest);
+        if (v[j] != least) mine.sum += mine.term(v[j]);
     }
     W top[1] = {mine.largest};
     gpu::group_combine(g, top, gpu::MaxOf{}, scratch);
