@@ -2,7 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/calls.h"
+#include "ops/tensor.h"
 #include "support/op_cases.h"
+#include "support/run_graph.h"
 
 namespace lamina::testing {
 namespace {
@@ -169,6 +172,28 @@ const OpCases kBitOr = on_integers("bit_or", kWhole, {12, -1, 5}, {10, 7, 0}, {1
 const OpCases kBitXor = on_integers("bit_xor", kWhole, {12, -1, 5}, {10, 7, 5}, {6, -8, 0});
 const OpCases kShiftLeft = on_integers("shift_left", kWhole, {1, -3, 5}, {4, 1, 64}, {16, -6, 5});
 const OpCases kShiftRight = on_integers("shift_right", kWhole, {16, -5, 5}, {3, 1, 64}, {2, -3, 5});
+// Quotients that bfloat16 rounds up to an integer, other signs, and infinite divisors.
+const OpCases kRemainderAtTheEnds = {
+    .op = "remainder",
+    .cases = {
+        {.name = "chosen",
+         .inputs = {{.shape = {6}, .values = {57.25, 7.53125, -1, 1, 5, -5}},
+                    {.shape = {6}, .values = {4.78125, 1.2578125, 3, -3, INFINITY, INFINITY}}},
+         .expect =
+             [](const std::vector<Doubles>&) {
+               return std::vector<Doubles>{{4.65625, 1.2421875, 2, -2, 5, INFINITY}};
+             },
+         .gradient = false}}};
+// In f32, 104 times b is above a, and 103 times b, rounded, leaves more than b.
+TEST(Remainder, IsAtMostTheDivisor) {
+  Graph g;
+  const Type type{DType::f32, {1}, {}};
+  const Tensor b = ops::constant(g, type, 0.7315444F);
+  const Tensor y = ops::call("remainder", {ops::constant(g, type, 76.08061F), b});
+  g.add_output("is above", ops::cast(ops::less(b, y), DType::f32));
+  EXPECT_EQ(get(run(g, {})[0], 0), 0);
+}
+
 const OpCases kRemainderOfIntegers =
     on_integers("remainder", kWhole, {7, -7, 7, -7, 5}, {3, 3, -3, -3, 0}, {1, 2, -2, -1, 5});
 
@@ -272,6 +297,7 @@ LAMINA_TEST_OP(Expm1NearZero, kExpm1NearZero)
 LAMINA_TEST_OP(Widen, kWiden)
 LAMINA_TEST_OP(Pow, kPow)
 LAMINA_TEST_OP(Remainder, kRemainder)
+LAMINA_TEST_OP(RemainderAtTheEnds, kRemainderAtTheEnds)
 LAMINA_TEST_OP(RemainderOfIntegers, kRemainderOfIntegers)
 LAMINA_TEST_OP(LessEqual, kLessEqual)
 LAMINA_TEST_OP(NotEqual, kNotEqual)
