@@ -96,6 +96,15 @@ TEST(QuantiseRules, ARuleThatMatchesNothingIsAnErrorWithTheNearestName) {
       "  its layers are 0-2");
 }
 
+TEST(QuantiseRules, ARangeBeyondTheLastLayerIsAnError) {
+  const decoder::Model model = quantisable_model();
+  EXPECT_USER_ERROR(
+      weights::choose_storage(model, quantisation("int4", {"layers:1-3=int8"}), DType::bf16),
+      ExitCode::usage,
+      "--quantize-rule layers:1-3=int8: names layers that this model does not have\n"
+      "  its layers are 0-2");
+}
+
 TEST(QuantiseRules, ARuleThatIsHiddenByOthersIsAnError) {
   const decoder::Model model = quantisable_model();
   EXPECT_USER_ERROR(

@@ -53,9 +53,11 @@ class Chooser {
         parameters_(model.parameters().all()),
         storable_(std::move(storable)),
         taken_(parameters_.size()),
-        storages_(parameters_.size()) {
+        storages_(parameters_.size()),
+        last_layer_(model.config().num_layers() - 1) {
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       const Parameter& p = parameters_[i];
+      last_layer_ = std::max(last_layer_, p.layer);
       const DType dtype = p.used_dtype(compute);
       storable_[i] = storable_[i] && p.desc.shape.ndim() >= 2 && p.num_elements() > 0 &&
                      (dtype == DType::f32 || dtype == DType::bf16) && !decoder::is_adapter(p.name);
@@ -77,6 +79,8 @@ class Chooser {
       ++set_now;
     }
     if (!any) refuse(rule, "matches no parameter of this model", note_on(rule));
+    if (rule.layers && rule.layers->second > last_layer_)
+      refuse(rule, "names layers that this model does not have", note_on(rule));
     if (!counts)
       refuse(rule, "has no effect: every parameter that it fits belongs to an earlier rule",
              "the first rule that fits a parameter applies; put the narrow ones first");
@@ -143,9 +147,7 @@ class Chooser {
   std::string note_on(const QuantiseRule& rule) const {
     if (!rule.layers)
       return decoder::suggestion(rule.match, parameters_, decoder::MatchSyntax::rule);
-    std::int64_t last = -1;
-    for (const Parameter& p : parameters_) last = std::max(last, p.layer);
-    return fmt::format("its layers are 0-{}", last);
+    return fmt::format("its layers are 0-{}", last_layer_);
   }
 
   [[noreturn]] void refuse(const QuantiseRule& rule, const char* what, std::string note) const {
@@ -158,6 +160,7 @@ class Chooser {
   std::vector<bool> storable_, taken_;
   std::vector<const formats::BlockFormat*> storages_;
   std::vector<OddRows> odd_rows_;
+  std::int64_t last_layer_;  // with blocks of multi-token prediction, which follow the others
 };
 
 }  // namespace
