@@ -56,24 +56,36 @@ std::vector<std::string_view> stored_names(const io::WeightFiles& files) {
   return out;
 }
 
+bool is_quantised(const io::WeightFiles& files) {
+  return std::ranges::any_of(files.all_names(), [&](std::string_view name) {
+    return files.packed(name) || files.block_format(name);
+  });
+}
+
 // Checks that both have the same tensor names, shapes and types, and that tensors without a mean
 // are equal.
 void check_tensors(const io::WeightFiles& first, const io::WeightFiles& other) {
-  const auto fail = [&](std::string_view name, const std::string& what,
-                        const char* advice =
-                            "`lamina ckpt diff` shows the differences; `lamina ckpt export` "
-                            "converts checkpoints and published models to the same form") {
+  constexpr const char* kSameForm =
+      "`lamina ckpt diff` shows the differences; `lamina ckpt export` converts checkpoints and "
+      "published models to the same form";
+  constexpr const char* kPlainWeights =
+      "`lamina ckpt export --dtype bfloat16` writes a quantised model with plain weights, which "
+      "have a mean";
+  const char* const form_advice =
+      is_quantised(first) || is_quantised(other) ? kPlainWeights : kSameForm;
+  const auto fail = [&](std::string_view name, const std::string& what, const char* advice) {
     throw UserError(ExitCode::checkpoint,
                     {other.path(), fmt::format("tensor '{}' {}", name, what), {advice}});
   };
   for (std::string_view name : first.all_names()) {
-    if (!other.contains(name)) fail(name, fmt::format("is missing, but {} has it", first.path()));
+    if (!other.contains(name))
+      fail(name, fmt::format("is missing, but {} has it", first.path()), form_advice);
     const io::TensorView a = first.tensor(name), b = other.tensor(name);
     if (a.dtype != b.dtype || !(a.shape == b.shape))
-      fail(name, fmt::format("is {}{}, but in {} it is "
-                             "{}{}",
-                             lamina::name(b.dtype), to_string(b.shape), first.path(),
-                             lamina::name(a.dtype), to_string(a.shape)));
+      fail(name,
+           fmt::format("is {}{}, but in {} it is {}{}", lamina::name(b.dtype), to_string(b.shape),
+                       first.path(), lamina::name(a.dtype), to_string(a.shape)),
+           form_advice);
     if (is_floating(a.dtype) || weights::is_identical(first, other, name)) continue;
     const formats::BlockFormat* blocks = other.block_format(name);
     fail(name,
@@ -83,11 +95,11 @@ void check_tensors(const io::WeightFiles& first, const io::WeightFiles& other) {
                      : blocks           ? blocks->name
                                         : lamina::name(b.dtype),
                      first.path()),
-         "`lamina ckpt export --dtype bfloat16` writes a quantised model with plain weights, which "
-         "have a mean");
+         kPlainWeights);
   }
   for (std::string_view name : other.all_names())
-    if (!first.contains(name)) fail(name, fmt::format("is missing in {}", first.path()));
+    if (!first.contains(name))
+      fail(name, fmt::format("is missing in {}", first.path()), form_advice);
 }
 
 // Warns about models that are probably in a list by mistake, such as the list of a glob.

@@ -306,6 +306,19 @@ TEST(CkptAverageQuantised, OtherPackedWeightsHaveNoMeanButPlainOnesDo) {
   EXPECT_EQ(f.code, 0) << f.err;
 }
 
+TEST(CkptAverageQuantised, AQuantisedModelAndAPlainOneAreToldToBecomePlain) {
+  const TempDir folder;
+  const std::string packed = quantised(folder, "packed", trained_run());
+  for (const auto& [a, b] : {std::pair(packed, trained_run()), std::pair(trained_run(), packed)}) {
+    const Finished f = ckpt({"average", a, b, "--to", folder / "refused"});
+    EXPECT_EQ(f.code, 4) << f.out;
+    EXPECT_THAT(f.err,
+                HasSubstr("\n  `lamina ckpt export --dtype bfloat16` writes a quantised model "
+                          "with plain weights, which have a mean\n"));
+    EXPECT_THAT(f.err, Not(HasSubstr("to the same form")));
+  }
+}
+
 TEST(CkptAverageQuantised, EqualFrozenBlocksAreCopied) {
   const TempDir folder;
   quantised(folder, "base", trained_run());
