@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <span>
 #include <sstream>
@@ -313,6 +314,23 @@ TEST(AddAnOp, NumbersAndNamesAreFree) {
     EXPECT_EQ(rows.find(line.substr(comma, end + 1 - comma)), std::string::npos) << line;
   }
   EXPECT_EQ(seen, 2);
+}
+
+// A reader follows several pages in one tree. A run file that names the directory of another run is
+// refused there.
+TEST(Docs, PagesWithOneRunDirectoryHaveOneRunFile) {
+  std::map<std::string, std::pair<std::string, std::string>> seen;  // by "run = ": file, place
+  for (const std::string& page : pages())
+    for (const Block& block : blocks_of(page)) {
+      std::string file;
+      for (const std::string& line : block.lines) {
+        file = line.find(" = ") == line.npos ? "" : file + line + "\n";
+        if (!line.starts_with("run = {")) continue;
+        const auto [first, is_new] = seen.try_emplace(line, file, block.where());
+        EXPECT_EQ(first->second.first, file) << first->second.second << " and " << block.where();
+      }
+    }
+  EXPECT_GT(seen.size(), 5u);
 }
 
 TEST(Docs, EveryExceptionHasAnExistingBlock) {
