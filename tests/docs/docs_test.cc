@@ -18,6 +18,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <regex>
 #include <set>
 #include <span>
 #include <sstream>
@@ -372,6 +373,21 @@ TEST_P(DocsPage, LinksLeadSomewhere) {
         std::ranges::find(kPagesNotRun, to.string(), &Exception::page) != std::end(kPagesNotRun);
     EXPECT_TRUE(generated || fs::exists(kSource / to)) << GetParam() << ": " << link;
   }
+}
+
+// The pages of decisions name files of the tree, which may move later.
+TEST(Docs, FilesThatDecisionsNameExist) {
+  static const std::regex named(
+      R"re(`((?:host|plugin_api|tests)/[a-z0-9_/]*\.(?:cc|cu|def|h))`)re");
+  int num_named = 0;
+  for (const auto& entry : fs::directory_iterator(kSource / "docs/adr")) {
+    const std::string text = text_of(entry.path());
+    for (std::sregex_iterator at(text.begin(), text.end(), named), end; at != end; ++at) {
+      ++num_named;
+      EXPECT_TRUE(fs::exists(kSource / (*at)[1].str())) << entry.path() << ": " << (*at)[1];
+    }
+  }
+  EXPECT_GT(num_named, 5);
 }
 
 }  // namespace
