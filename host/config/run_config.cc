@@ -414,7 +414,29 @@ RunConfig resolve_run(Raw raw, const std::filesystem::path& path, bool is_new = 
 
 }  // namespace
 
+namespace {
+
+// Refuses the directory of a run, a model or a checkpoint in the place of a run file.
+void refuse_run_or_model_directory(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const auto has = [&](const char* name) { return std::filesystem::exists(path / name, ignored); };
+  if (!std::filesystem::is_directory(path, ignored)) return;
+  if (has("config.toml"))
+    throw UserError(ExitCode::usage, {path.string(),
+                                      "is the directory of a run; expected a run file",
+                                      {"give its config.toml"}});
+  if (has("config.json") || has("model.toml"))
+    throw UserError(
+        ExitCode::usage,
+        {path.string(),
+         "is the directory of a model; expected a run file",
+         {fmt::format("name it in a run file, eg: train.from = {}", toml_quote(path.string()))}});
+}
+
+}  // namespace
+
 RunConfig load_run(const std::filesystem::path& path, const Overrides& overrides) {
+  refuse_run_or_model_directory(path);
   Raw raw = read_toml(path, Origin::Kind::run_file);
   append_overrides(raw, overrides);
   return resolve_run(std::move(raw), path);

@@ -271,6 +271,30 @@ TEST(Program, ARunDirectoryInThePlaceOfARunFileIsNamed) {
                             (folder / "run/config.toml") + "` continues the run in it\n");
 }
 
+TEST(Program, ADirectoryInThePlaceOfARunFileIsNamedByEveryCommand) {
+  const TempDir folder;
+  folder.write("run/config.toml", "");
+  folder.write("published/config.json", "{}");
+  folder.write("checkpoint/model.toml", "");
+  const std::string run = folder / "run";
+  for (const char* group : {"config", "data"}) {
+    const Finished result = lamina({group, "show", run});
+    EXPECT_EQ(result.code, 2) << group;
+    EXPECT_EQ(result.err, "error: " + run +
+                              ": is the directory of a run; expected a run file\n"
+                              "  give its config.toml\n");
+  }
+  for (const char* name : {"published", "checkpoint"}) {
+    const std::string model = folder / name;
+    const Finished result = lamina({"train", model});
+    EXPECT_EQ(result.code, 2) << name;
+    EXPECT_EQ(result.err, "error: " + model +
+                              ": is the directory of a model; expected a run file\n"
+                              "  name it in a run file, eg: train.from = \"" +
+                              model + "\"\n");
+  }
+}
+
 TEST(Program, AFileWithALeadingDashIsNoOptionInAPrintedCommand) {
   const TempDir folder;
   folder.write("-run/config.toml", "");
