@@ -46,6 +46,17 @@ TEST(Template, VariablesAreAsInTheFile) {
   EXPECT_EQ(render(R"({"a": null})"), "[|]");
 }
 
+TEST(Template, AListOfMessagesIsToldItsPlace) {
+  const TempDir folder;
+  const std::string context = folder.write("m.json", "[{\"role\": \"user\"}]");
+  const Finished f =
+      lamina_program({"template", folder.write("t.jinja", "t"), "--context", context});
+  EXPECT_EQ(f.code, 2);
+  EXPECT_EQ(f.err, "error: " + context +
+                       ":1: the document must be an object, got an array of 1\n"
+                       "  a list of messages is one of its variables: {\"messages\": [...]}\n");
+}
+
 TEST(Tokenize, Example) {
   const Finished result = tokenize({"-p", "abc b"});
   EXPECT_EQ(result.code, 0) << result.err;

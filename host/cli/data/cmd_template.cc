@@ -38,6 +38,9 @@ int run_template(const Arguments& a, const Device&) {
   const JsonDocument context = file_of_context == "-"
                                    ? JsonDocument::parse(read_stdin(ExitCode::usage), "stdin")
                                    : JsonDocument::read(file_of_context);
+  if (!context.root().is_object())
+    context.root().fail(fmt::format("must be an object, got {}", context.root().describe()),
+                        {"a list of messages is one of its variables: {\"messages\": [...]}"});
   for (const auto& [name, value] : context.root().members()) {
     if (name == "now") options.now = parse_time(value);
     std::erase_if(variables, [&name = name](const auto& known) { return known.first == name; });
@@ -64,7 +67,7 @@ Command template_command() {
               "chat templates, see docs/chat.md.",
           .options = {context, raw_option()},
           .positionals = {{.name = "FILE.jinja", .doc = "The template."}},
-          .examples = {"lamina template model/chat_template.jinja --context messages.json"},
+          .examples = {"lamina template model/chat_template.jinja --context context.json"},
           .run = run_template};
 }
 
