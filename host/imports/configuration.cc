@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/suggest.h"
 #include "core/without_dots.h"
 
 namespace lamina::imports {
@@ -39,6 +40,18 @@ fs::path find_upwards(const fs::path& file, const std::string& name) {
   throw UserError(ExitCode::usage, {file.string(), name + " is missing", looked});
 }
 
+// Advises on a model file that does not exist.
+std::string advice_on_model(const fs::path& file) {
+  std::vector<std::string> names;
+  std::error_code none;
+  for (const auto& item : fs::directory_iterator(file.parent_path(), none))
+    if (item.path().extension() == ".yml") names.push_back(item.path().stem().string());
+  if (const std::string nearest = nearest_name(file.stem().string(), names); !nearest.empty())
+    return fmt::format("did you mean '{}'?", nearest);
+  return names.empty() ? "copy the folder models of MaxText to the folder of its base"
+                       : "copy it there, or choose one of that folder";
+}
+
 // Returns the file of the requested model, or nothing.
 fs::path find_model(const fs::path& base, const std::vector<YamlSetting>& own) {
   const std::string* name = text_of(own, "model_name");
@@ -48,7 +61,7 @@ fs::path find_model(const fs::path& base, const std::vector<YamlSetting>& own) {
   throw UserError(ExitCode::usage,
                   {without_dots(file).string(),
                    fmt::format("does not exist, but 'model_name' = '{}' refers to it", *name),
-                   {}});
+                   {advice_on_model(file)}});
 }
 
 // Refuses another model_name above a file that is a model.

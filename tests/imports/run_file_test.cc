@@ -110,7 +110,12 @@ TEST(ImportRun, TakesTheModelThatIsNamed) {
   EXPECT_EQ(value(run, "model.hidden_size"), "64");
   EXPECT_EQ(value(run, "model.num_hidden_layers"), "3");
   EXPECT_ERROR_SAYS(folder.import({"model_name=large"}), ExitCode::usage,
-                    "models/large.yml: does not exist, but 'model_name' = 'large' refers to it");
+                    "models/large.yml: does not exist, but 'model_name' = 'large' refers to it\n  "
+                    "copy it there, or choose one of that folder");
+  EXPECT_ERROR_SAYS(folder.import({"model_name=smal"}), ExitCode::usage,
+                    "'model_name' = 'smal' refers to it\n  did you mean 'small'?");
+  EXPECT_ERROR_SAYS(Folder("model_name: small\n", "run.yml").import(), ExitCode::usage,
+                    "refers to it\n  copy the folder models of MaxText to the folder of its base");
 }
 
 TEST(ImportRun, FilesOfModelsTakeNoOtherModel) {
