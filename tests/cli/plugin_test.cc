@@ -389,15 +389,6 @@ TEST(PluginNew, NeverOverwrites) {
   EXPECT_TRUE(std::filesystem::is_empty(folder / "there"));
 }
 
-TEST(PluginNew, AFolderThatCannotBeCreatedIsAFileThatCannotBeWritten) {
-  const TempDir folder;
-  const Finished result = plugin(folder, {"new", "mine", "--dir", folder.write("file", "")});
-  EXPECT_EQ(result.code, 4);
-  EXPECT_EQ(result.err, "error: " + (folder / "file/mine") +
-                            ": cannot be created: not a directory\n  choose another folder with "
-                            "--dir\n");
-}
-
 TEST(Faults, F34NamesThatCppHasAUseForAreRefused) {
   const TempDir folder;
   for (const char* name : {"concept", "nullptr", "constexpr", "co_await", "wchar_t", "int8_t",
