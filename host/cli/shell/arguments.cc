@@ -11,7 +11,7 @@
 #include "cli/shell/help.h"
 #include "cli/shell/parse.h"
 #include "cli/shell/shell_word.h"
-#include "config/run_config.h"
+#include "config/model_keys.h"
 #include "core/error.h"
 #include "core/printable.h"
 #include "core/suggest.h"
@@ -190,16 +190,31 @@ std::string other_name_advice(const Command& command, std::string_view word) {
   return "";
 }
 
-// For a key of run files, without its section, at a command that takes --set: the hint with --set.
+// For the plural of an option that may be repeated, as the list in run files is called: the hint
+// that names the option.
+std::string singular_advice(const Command& command, std::string_view word) {
+  std::string_view typed = word.substr(0, word.find('='));
+  if (!typed.starts_with("--") || !typed.ends_with('s')) return "";
+  typed.remove_suffix(1);
+  const Option* option = find_option(command.options, typed);
+  return option && option->repeatable ? fmt::format("did you mean '{}'?", shown(*option)) : "";
+}
+
+// For a key, without its section, at a command that takes --set: the hint with --set. Commands with
+// -m have no run file, and set keys of the model only.
 std::string key_advice(const Command& command, std::string_view word) {
   if (!find_option(command.options, "--set")) return "";
   std::string name(word.substr(0, word.find('=')));
   name.erase(0, name.find_first_not_of('-'));
   std::ranges::replace(name, '-', '_');
-  for (const config::Section& section : config::run_schema().sections)
+  const bool model_only = find_option(command.options, "--model") != nullptr;
+  for (const config::Section& section : config::documented_schema().sections) {
+    if (model_only && section.name != "model") continue;
     for (const config::Key& key : section.keys)
-      if (key.name == name)
-        return fmt::format("a key of run files: --set {}=VALUE", config::dotted_name(section, key));
+      if (key.name == name && !(model_only && key.path))
+        return fmt::format("a key of {}: --set {}=VALUE", model_only ? "the model" : "run files",
+                           config::dotted_name(section, key));
+  }
   return "";
 }
 
@@ -284,6 +299,7 @@ class CommandLine {
       std::string advice = model_advice(command_, word);
       if (advice.empty()) advice = output_advice(command_, word);
       if (advice.empty()) advice = other_name_advice(command_, word);
+      if (advice.empty()) advice = singular_advice(command_, word);
       if (advice.empty()) advice = key_advice(command_, word);
       refuse_option(options_, word, advice.empty() ? other_command_advice(word) : advice);
     } catch (const po::error_with_option_name& e) {
