@@ -335,6 +335,25 @@ TEST(Program, ReaderThatGoesAwayEndsItQuietly) {
   EXPECT_EQ(result.err, "");
 }
 
+TEST(Program, KeysOfTablesAreListedAndExplained) {
+  const std::string name = "optimizer.groups[].lr_scale";
+  const Finished one = lamina({"config", "explain", name});
+  EXPECT_EQ(one.code, 0) << one.err;
+  EXPECT_THAT(one.out, HasSubstr(name + "\n  Learning rate, as a multiple of the schedule's.\n"));
+  EXPECT_THAT(one.out, HasSubstr("  limits   > 0\n"));
+  EXPECT_EQ(lamina({"config", "explain", "optimizer.groups.lr_scale"}).out, one.out);
+  for (const char* shorter : {"optimizer.groups", "optimizer"})
+    EXPECT_THAT(lamina({"config", "explain", shorter}).out, HasSubstr("  groups[].lr_scale = none"))
+        << shorter;
+  const Finished json = lamina({"config", "explain", name, "--json"});
+  const JsonDocument keys = JsonDocument::parse(json.out, "explain");
+  EXPECT_EQ(keys.root().at(name).at("type").as_string(), "number");
+  EXPECT_THAT(json.out, Not(HasSubstr("\"optimizer.groups\"")));
+  EXPECT_THAT(lamina({"config", "explain", "optimizer", "--json"}).out,
+              HasSubstr("\"" + name + "\""));
+  EXPECT_EQ(lamina({"config", "explain", "optimizer.groups[].lr_scal"}).code, 2);
+}
+
 TEST(Program, OneKeyOrSectionIsExplainedInJson) {
   const Finished key = lamina({"config", "explain", "train.steps", "--json"});
   const JsonDocument json = JsonDocument::parse(key.out, "explain");

@@ -51,6 +51,50 @@ std::string variable_of(const std::string& key) {
   return out;
 }
 
+// A key of the tables in a list: "optimizer.groups[].match".
+struct TableKey {
+  std::string list_name;
+  const Key* key;
+
+  std::string name() const { return fmt::format("{}[].{}", list_name, key->name); }
+};
+
+// Returns the members of a key, in order.
+std::vector<TableKey> members_of(const config::Section& section, const Key& list) {
+  std::vector<TableKey> out;
+  for (const Key& key : list.members) out.push_back({config::dotted_name(section, list), &key});
+  return out;
+}
+
+// Returns the member that is called "optimizer.groups[].match" or "optimizer.groups.match".
+std::optional<TableKey> find_member(const config::Schema& schema, const std::string& name) {
+  for (const config::Section& section : schema.sections)
+    for (const Key& list : section.keys)
+      for (const TableKey& member : members_of(section, list))
+        if (name == member.name() || name == member.list_name + "." + member.key->name)
+          return member;
+  return {};
+}
+
+// Appends a row for each key of a list's tables.
+void add_members(const Key& list, std::vector<std::pair<std::string, std::string>>& rows) {
+  for (const Key& key : list.members)
+    rows.emplace_back(fmt::format("{}[].{} = {}", list.name, key.name, config::preset_text(key)),
+                      key.doc);
+}
+
+std::string explain_member(const TableKey& member) {
+  const Key& key = *member.key;
+  std::vector<std::pair<std::string, std::string>> rows = {{"type", config::type_text(key)}};
+  if (!key.unit.empty()) rows.emplace_back("unit", key.unit);
+  rows.emplace_back("default", config::preset_text(key));
+  if (std::string limits = config::limits_text(key); !limits.empty())
+    rows.emplace_back("limits", limits);
+  rows.emplace_back("part of", fmt::format("each table [[{0}]]; see `lamina config explain {0}`",
+                                           member.list_name));
+  return fmt::format("{}\n  {}\n{}", member.name(), wrap(key.doc, 2), two_columns(rows));
+}
+
 std::string explain_key(const std::string& name, const Key& key) {
   std::vector<std::pair<std::string, std::string>> rows = {{"type", config::type_text(key)}};
   if (!key.unit.empty()) rows.emplace_back("unit", key.unit);
@@ -62,14 +106,19 @@ std::string explain_key(const std::string& name, const Key& key) {
   std::string ways = fmt::format("--set {}=...", name);
   if (name.find('.') != name.npos) ways += " or " + variable_of(name);
   rows.emplace_back("override", ways);
-  return fmt::format("{}\n  {}\n{}", name, wrap(key.doc, 2), two_columns(rows));
+  std::vector<std::pair<std::string, std::string>> members;
+  add_members(key, members);
+  return fmt::format("{}\n  {}\n{}{}{}", name, wrap(key.doc, 2), two_columns(rows),
+                     members.empty() ? "" : "keys of each table:\n", two_columns(members));
 }
 
 std::string section_text(const config::Section& section) {
   std::string title = section.name.empty() ? "" : fmt::format("[{}] ", section.name);
   std::vector<std::pair<std::string, std::string>> rows;
-  for (const Key& key : section.keys)
+  for (const Key& key : section.keys) {
     rows.emplace_back(fmt::format("{} = {}", key.name, config::preset_text(key)), key.doc);
+    add_members(key, rows);
+  }
   return wrap(title + section.doc, 0) + "\n" + two_columns(rows);
 }
 
@@ -79,19 +128,26 @@ std::string overview(const config::Schema& schema) {
   return out + "`lamina config explain KEY` describes one key.\n";
 }
 
-// One key or section, or all with an empty name.
+void add_to_json(JsonWriter& json, const std::string& name, const Key& key) {
+  json.key(name).begin_object();
+  json.key("type").value(config::type_text(key)).key("unit").value(key.unit);
+  json.key("default");
+  key.preset ? json.raw(config::to_toml(*key.preset)) : json.null();
+  json.key("required").value(key.required).key("limits").value(config::limits_text(key));
+  json.key("hot").value(key.hot).key("doc").value(key.doc).end_object();
+}
+
+// One key or section, or all with an empty name. A key of tables is followed by theirs.
 std::string as_json(const config::Schema& schema, const std::string& name) {
   JsonWriter json(2);
   json.begin_object();
+  const std::optional<TableKey> only = find_member(schema, name);
   for (const config::Section& section : schema.sections)
     for (const Key& key : section.keys) {
-      if (!name.empty() && name != section.name && &key != schema.find(name)) continue;
-      json.key(config::dotted_name(section, key)).begin_object();
-      json.key("type").value(config::type_text(key)).key("unit").value(key.unit);
-      json.key("default");
-      key.preset ? json.raw(config::to_toml(*key.preset)) : json.null();
-      json.key("required").value(key.required).key("limits").value(config::limits_text(key));
-      json.key("hot").value(key.hot).key("doc").value(key.doc).end_object();
+      const bool all = name.empty() || name == section.name || &key == schema.find(name);
+      if (all) add_to_json(json, config::dotted_name(section, key), key);
+      for (const TableKey& member : members_of(section, key))
+        if (all || (only && only->key == member.key)) add_to_json(json, member.name(), *member.key);
     }
   return json.end_object().text() + "\n";
 }
@@ -108,7 +164,8 @@ int explain(const Arguments& arguments, const Device&) {
   const Key* key = schema.find(name);
   const auto section = std::ranges::find(schema.sections, name, &config::Section::name);
   const bool is_section = !key && !name.empty() && section != schema.sections.end();
-  if (!key && !is_section) {
+  const std::optional<TableKey> member = find_member(schema, name);
+  if (!key && !is_section && !member) {
     std::vector<std::string> notes = config::suggest_keys(schema, name);
     if (name.starts_with("model."))
       notes.emplace_back(
@@ -118,6 +175,7 @@ int explain(const Arguments& arguments, const Device&) {
   }
   print(arguments.flag("json") ? as_json(schema, name)
         : is_section           ? section_text(*section)
+        : member               ? explain_member(*member)
                                : explain_key(name, *key));
   return 0;
 }
