@@ -7,6 +7,7 @@
 #include <ranges>
 #include <string_view>
 
+#include "config/run_config.h"
 #include "core/suggest.h"
 
 namespace lamina::config {
@@ -173,6 +174,8 @@ std::vector<std::string> suggest_keys(const Schema& schema, const std::string& t
   const std::size_t begin = section ? section->name.size() + 1 : typed.rfind('.') + 1;
   const std::string bare = typed.substr(begin);
   const std::string own_section = section ? section->name : typed.substr(0, begin ? begin - 1 : 0);
+  if (begin > 0 && !schema.find(typed) && run_schema().find(typed))
+    return {"a key of run files; without one, only keys of the model can be set: model.KEY"};
   if (const std::string key = by_other_name(schema, typed, bare); !key.empty())
     return did_you_mean({key});
   if (section)

@@ -220,6 +220,15 @@ TEST_F(ModelFiles, F33VariablesOfRunsAreCheckedForModelsToo) {
   EXPECT_ERROR_SAYS(load("LAMINA_NOWHERE__STEPS=1"), 2, "unknown key 'nowhere.steps'");
 }
 
+TEST_F(ModelFiles, AKeyOfRunFilesIsNamedAsOne) {
+  const std::string file =
+      folder_.write("m.toml", "family = \"simple\"\n[model]\nhidden_size = 8\n");
+  EXPECT_USER_ERROR(load_model(file, {{"optimizer.lr=1"}, {}}), ExitCode::usage,
+                    "--set optimizer.lr=1: unknown key 'optimizer.lr'\n"
+                    "  a key of run files; without one, only keys of the model can be set: "
+                    "model.KEY");
+}
+
 TEST_F(ModelFiles, AnotherModelCannotBeSet) {
   const std::string file =
       folder_.write("m.toml", "family = \"simple\"\n[model]\nhidden_size = 8\n");
