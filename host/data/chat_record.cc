@@ -219,15 +219,13 @@ void add_system(const JsonValue& record, ConversationWriter& out) {
 
 const chat::Form& template_of(const Reading& reading) {
   if (!reading.chat)
-    throw UserError(
-        ExitCode::data,
-        {"messages",
-         fmt::format("need a chat template, but {} has none",
-                     reading.tokenizer_path == "byte"
-                         ? "data.tokenizer = \"byte\""
-                         : reading.tokenizer_path + ", the directory of the tokenizer,"),
-         {"set data.chat_template, or data.tokenizer to the directory of a model with "
-          "one"}});
+    throw UserError(ExitCode::data, {"messages",
+                                     fmt::format("need a chat template, but {} has none",
+                                                 reading.tokenizer_path == "byte"
+                                                     ? "data.tokenizer = \"byte\""
+                                                     : reading.tokenizer_path +
+                                                           ", the directory of the tokenizer,"),
+                                     {reading.next_steps.chat_template}});
   return *reading.chat;
 }
 
@@ -321,10 +319,10 @@ ChatDocuments read_chat_record(const JsonValue& record, const std::string& place
   const bool is_conversation = messages || turns || instruction;
   if (const JsonValue prompt = member_of(record, "prompt");
       prompt && (!is_conversation || member_of(record, "completion"))) {
-    return {
-        {completion_of(prompt, record_member(record, "completion", "", preference_advice(record)),
-                       record, place, reading)},
-        {}};
+    return {{completion_of(
+                prompt, record_member(record, "completion", "", preference_advice(record, reading)),
+                record, place, reading)},
+            {}};
   }
   ConversationWriter out(reading);
   if (messages) {
@@ -340,11 +338,10 @@ ChatDocuments read_chat_record(const JsonValue& record, const std::string& place
     out.add("user", asked);
     out.add("assistant", record_member(record, "output").as_string());
   } else {
-    const std::vector<std::string> advice = preference_advice(record);
-    record.fail("has none of \"messages\", \"conversations\", \"instruction\" and \"prompt\"",
-                advice.empty()
-                    ? std::vector<std::string>{"data.form = \"jsonl\" reads objects with a text"}
-                    : advice);
+    const std::vector<std::string> advice = preference_advice(record, reading);
+    record.fail(
+        "has none of \"messages\", \"conversations\", \"instruction\" and \"prompt\"",
+        advice.empty() ? std::vector<std::string>{reading.next_steps.chat_of_texts} : advice);
   }
   return documents_of(std::move(out).finish(record, place), reading);
 }

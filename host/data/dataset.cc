@@ -126,15 +126,17 @@ std::vector<PackedPiece> whole_documents(const TokenView& tokens, std::uint64_t 
 }
 
 // Says why no document is left.
-ErrorText nothing_fits(const TokenView& tokens, std::uint64_t row_tokens, std::size_t group) {
+ErrorText nothing_fits(const TokenView& tokens, std::uint64_t row_tokens,
+                       const DatasetOptions& options) {
+  const std::size_t group = options.grouping.documents;
   const std::size_t num_documents = tokens.num_documents();
   if (group == 1 || num_documents < group)
     return {
         tokens.name,
         fmt::format("none of the {} documents has a token in the loss among its first {} tokens",
                     num_documents, row_tokens),
-        {"`lamina data show` prints the rows; check data.loss_on, or raise "
-         "data.sequence_length"}};
+        options.on_no_label.empty() ? std::vector<std::string>()
+                                    : std::vector<std::string>{options.on_no_label}};
   // A whole pair has tokens in the loss, and its answers differ.
   std::uint64_t shortest = tokens.tokens.size();
   for (std::size_t d = 0; d + group <= num_documents; d += group)
@@ -306,7 +308,7 @@ DatasetSplit split_documents(TokenView tokens, double validation_fraction,
   DatasetCounts counts;
   const std::size_t group = options.grouping.documents;
   std::vector<PackedPiece> documents = whole_documents(tokens, row_tokens, group, counts);
-  if (documents.empty()) throw UserError(ExitCode::data, nothing_fits(tokens, row_tokens, group));
+  if (documents.empty()) throw UserError(ExitCode::data, nothing_fits(tokens, row_tokens, options));
   if (options.shuffle_documents) documents = shuffled(documents, group, options.seed);
   const std::uint64_t kept_back =
       group * num_kept_back(validation_fraction, documents.size() / group,

@@ -43,6 +43,7 @@ struct DatasetOptions {
   std::uint64_t seed = 0;
   bool shuffle = true;
   bool shuffle_documents = false;  // before packing, in one order for all epochs
+  std::string on_no_label = {};    // what to change if no document has a token in the loss
 };
 
 struct DatasetCounts {

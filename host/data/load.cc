@@ -111,6 +111,7 @@ RunData load_data(const config::DataSection& section, std::uint64_t seed,
   if (sources.reading().form == DataForm::preference)
     options.grouping = {.documents = 2, .max_documents = max_segments(options.tokens_per_row)};
   options.seed = seed;
+  options.on_no_label = hooks.next_steps.no_label;
   options.shuffle = section.shuffle;
   options.shuffle_documents = section.shuffle_documents;
 

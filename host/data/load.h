@@ -38,6 +38,7 @@ struct LoadHooks {
   std::function<void()> between = {};  // called after each document, also by workers; may throw
   Workers workers = {};
   std::function<void(const StoreProgress&)> progress = {};  // absent: lines in the log at intervals
+  NextSteps next_steps = {};
 };
 
 // Reads and tokenizes the data, or finds its tokens in data.store, and packs it. `vocab_size` is

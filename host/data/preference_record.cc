@@ -78,10 +78,10 @@ std::vector<MaskedTokens> messages(const JsonValue& prompt, const JsonValue& rec
 
 }  // namespace
 
-std::vector<std::string> preference_advice(const JsonValue& record) {
+std::vector<std::string> preference_advice(const JsonValue& record, const Reading& reading) {
   if (!record.is_object() || !member_of(record, "chosen") || !member_of(record, "rejected"))
     return {};
-  return {"a preference record: set data.form = \"preference\""};
+  return {reading.next_steps.preference};
 }
 
 std::vector<MaskedTokens> read_preference_record(const JsonValue& record, const std::string& place,

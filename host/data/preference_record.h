@@ -11,7 +11,7 @@
 namespace lamina::data {
 
 // Advice about an object with "chosen" and "rejected" that another form reads; nothing for others.
-std::vector<std::string> preference_advice(const JsonValue& record);
+std::vector<std::string> preference_advice(const JsonValue& record, const Reading& reading);
 
 // Reads one record in a form of TRL; `place` is "FILE:LINE", for errors:
 //   {"prompt": "..", "chosen": "..", "rejected": ".."}      texts, without a template

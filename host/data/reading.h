@@ -33,6 +33,19 @@ inline bool has_masks(DataForm form) {
 // The part of a conversation in the loss; the values of data.loss_on.
 enum class LossOn { assistant, last, all };
 
+// Notes of errors: what to change. The default texts name the keys of a run file; a command without
+// one names its options.
+struct NextSteps {
+  std::string chat_template =
+      "set data.chat_template, or data.tokenizer to the directory of a model with one";
+  std::string chat_of_texts = "data.form = \"jsonl\" reads objects with a text";
+  std::string preference = "a preference record: set data.form = \"preference\"";
+  std::string bad_record =  // empty: bad records cannot be skipped
+      "data.bad_records = \"skip\" skips and counts such records";
+  std::string no_label =
+      "`lamina data show` prints the rows; check data.loss_on, or raise data.sequence_length";
+};
+
 struct Reading {
   DataForm form = DataForm::text;
   Separator separator = Separator::file;  // of text
@@ -46,6 +59,7 @@ struct Reading {
   const chat::Form* chat = nullptr;     // for forms with masks; null for texts only
   std::string tokenizer_path = "byte";  // data.tokenizer, for errors
   std::function<void()> between = {};   // called after each document; may throw to stop
+  NextSteps next_steps = {};
 
   // The end of a document in a file of this form.
   Separator ends() const { return form == DataForm::text ? separator : Separator::line; }

@@ -46,7 +46,8 @@ std::function<void(const StoreProgress&)> log_now_and_then() {
 
 }  // namespace
 
-std::unique_ptr<const chat::Form> load_chat_form(const config::DataSection& section) {
+std::unique_ptr<const chat::Form> load_chat_form(const config::DataSection& section,
+                                                 const NextSteps& steps) {
   if (!has_template(section)) return nullptr;
   const bool has_directory = section.tokenizer != "byte";
   if (!section.chat_template && !has_directory) return nullptr;
@@ -55,10 +56,7 @@ std::unique_ptr<const chat::Form> load_chat_form(const config::DataSection& sect
     return form ? std::make_unique<const chat::Form>(*std::move(form)) : nullptr;
   } catch (const UserError& error) {  // of another class
     ErrorText text = error.text();
-    if (!section.chat_template)
-      text.notes = {
-          "set data.chat_template to a file with a template, or data.tokenizer to the directory of "
-          "a model that has one"};
+    if (!section.chat_template) text.notes = {steps.chat_template};
     throw UserError(ExitCode::data, std::move(text));
   }
 }
@@ -91,7 +89,7 @@ std::unique_ptr<const chat::ReasoningMarks> dropped_marks(const config::DataSect
 
 Sources::Sources(const config::DataSection& section, const text::Tokenizer& tokenizer,
                  std::int64_t vocab_size, const LoadHooks& hooks)
-    : chat_(load_chat_form(section)),
+    : chat_(load_chat_form(section, hooks.next_steps)),
       marks_(dropped_marks(section, tokenizer, chat_.get())),
       reading_{.form = chosen<DataForm>(section.form, {{"text", DataForm::text},
                                                        {"jsonl", DataForm::jsonl},
@@ -112,7 +110,8 @@ Sources::Sources(const config::DataSection& section, const text::Tokenizer& toke
                .vocab_size = vocab_size,
                .chat = chat_.get(),
                .tokenizer_path = section.tokenizer,
-               .between = hooks.between},
+               .between = hooks.between,
+               .next_steps = hooks.next_steps},
       store_{.folder = section.store == "none" ? "" : section.store,
              .workers = hooks.workers,
              .progress = hooks.progress ? hooks.progress : log_now_and_then(),

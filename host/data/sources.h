@@ -16,7 +16,8 @@ namespace lamina::data {
 
 // Loads the chat template of data.chat_template, else of the directory data.tokenizer. Returns null
 // if data.form does not use a template, or if neither has one. Errors: class data.
-std::unique_ptr<const chat::Form> load_chat_form(const config::DataSection& section);
+std::unique_ptr<const chat::Form> load_chat_form(const config::DataSection& section,
+                                                 const NextSteps& steps = {});
 
 // Returns whether the directory of a tokenizer has a chat template, valid or not.
 bool has_chat_template(const std::string& directory);

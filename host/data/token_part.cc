@@ -11,16 +11,17 @@ namespace lamina::data {
 namespace {
 
 // Advice about an object without the field: the form that reads its keys.
-std::vector<std::string> other_form(const JsonValue& record) {
+std::vector<std::string> other_form(const JsonValue& record, const Reading& reading) {
   if (record.is_object() && (record.find("messages") || record.find("conversations")))
     return {"a conversation: set data.form = \"chat\""};
-  return preference_advice(record);
+  return preference_advice(record, reading);
 }
 
-std::string_view field_of(const JsonValue& record, const std::string& field) {
+std::string_view field_of(const JsonValue& record, const Reading& reading) {
+  const std::string& field = reading.field;
   if (record.is_object())
     if (const JsonValue value = record.find(field)) return value.as_string();
-  return record_member(record, field, "(data.field)", other_form(record)).as_string();
+  return record_member(record, field, "(data.field)", other_form(record, reading)).as_string();
 }
 
 class Tokenizing {
@@ -69,7 +70,7 @@ class Tokenizing {
     try {
       const JsonDocument record = parse_record(line, place);
       if (reading_.form == DataForm::jsonl)
-        text = field_of(record.root(), reading_.field);
+        text = field_of(record.root(), reading_);
       else if (reading_.form == DataForm::preference)
         documents = read_preference_record(record.root(), place, reading_);
       else
@@ -104,7 +105,8 @@ class Tokenizing {
   void bad_record(const std::string& place, ErrorText text) {
     text = at_record(place, std::move(text));
     if (!reading_.skip_bad_records) {
-      text.notes.push_back("data.bad_records = \"skip\" skips and counts such records");
+      if (const std::string& step = reading_.next_steps.bad_record; !step.empty())
+        text.notes.push_back(step);
       throw UserError(ExitCode::data, std::move(text));
     }
     ++out_.num_bad_records;

@@ -74,8 +74,8 @@ void check_tokens(std::uint64_t num_tokens, const std::vector<std::vector<std::s
     if (form == DataForm::chat) notes.push_back(advice_on_roles(sources));
     throw UserError(
         ExitCode::data,
-        {files.front().front(),
-         "there is nothing to train on: " + unlearned_text(num_unlearned, form), std::move(notes)});
+        {files.front().front(), "no token is in the loss: " + unlearned_text(num_unlearned, form),
+         std::move(notes)});
   }
   notes.emplace_back("give files that contain text");
   throw UserError(ExitCode::data,

@@ -419,6 +419,31 @@ TEST(Eval, AnswersOfRecordsAreScoredAsByARun) {
       2);  // "b" and the line feed
 }
 
+// eval has no run file, so its errors name no keys.
+TEST(Eval, ErrorsInRecordsNameOptionsOfEval) {
+  const TempDir folder;
+  ASSERT_EQ(ckpt({"export", trained_run(), "--to", folder / "base"}).code, 0);
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})",
+       "\n  give a template with --chat-template FILE\n"},
+      {R"({"text": "a"})", "\n  without --form chat, eval scores a file as plain text\n"},
+      {R"({"prompt": "a", "chosen": "b", "rejected": "c"})",
+       "\n  a preference record has two answers: give records with \"prompt\" and "
+       "\"completion\"\n"},
+      {R"({"messages": [{"role": "usr", "content": "a"}]})", "\n  did you mean \"user\"?\n"},
+      {R"({"prompt": "longer than a row", "completion": "b"})",
+       "\n  --tokens sets the length of a row\n"}};
+  for (const auto& [record, says] : cases) {
+    const Finished f =
+        lamina_program({"eval", "-m", folder / "base", "--data", folder.write("a.jsonl", record),
+                        "--form", "chat", "--tokens", "8"});
+    EXPECT_EQ(f.code, 5) << record;
+    EXPECT_THAT(f.err, HasSubstr(says));
+    EXPECT_THAT(f.err, Not(HasSubstr("data.")));
+    EXPECT_THAT(f.err, Not(HasSubstr("lamina data show")));
+  }
+}
+
 TEST(Eval, OptionsOfRecordsThatCannotBeCombinedAreRefused) {
   const TempDir folder;
   const std::string data = folder.write("a.jsonl", "{}\n");

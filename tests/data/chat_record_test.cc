@@ -82,14 +82,14 @@ TEST(ChatRecord, Example) {
 TEST(ChatRecord, AFileWithoutAnyAnswerHasNothingToLearn) {
   const std::string question = R"({"messages": [{"role": "user", "content": "hi"}]})";
   EXPECT_ERROR_SAYS(Chats(question + "\n" + question).load(), ExitCode::data,
-                    "there is nothing to train on: none of the 2 conversations has an answer\n"
+                    "no token is in the loss: none of the 2 conversations has an answer\n"
                     "  the messages have the roles user; an answer has the role assistant");
   EXPECT_ERROR_SAYS(
       Chats(
           R"({"messages": [{"role": "user", "content": "a"}, {"role": "model", "content": "b"}]})")
           .load(),
       ExitCode::data,
-      "there is nothing to train on: the conversation has no answer\n"
+      "no token is in the loss: the conversation has no answer\n"
       "  the messages have the roles user, model; an answer has the role assistant");
   EXPECT_ERROR_SAYS(Chats(R"({"messages": [{"role": "assistant", "content": "a"}]})").load(),
                     ExitCode::data,
@@ -373,8 +373,9 @@ TEST(ChatRecord, MessagesNeedATemplate) {
       chats.load(), ExitCode::data,
       "need a chat template, but " + model.path() + ", the directory of the tokenizer, has none");
   model.write("chat_template.jinja", "{% if %}");
-  EXPECT_ERROR_SAYS(chats.load(), ExitCode::data,
-                    "set data.chat_template to a file with a template");
+  EXPECT_ERROR_SAYS(
+      chats.load(), ExitCode::data,
+      "set data.chat_template, or data.tokenizer to the directory of a model with one");
 }
 
 TEST(ChatRecord, TextsNeedNoTemplate) {

@@ -252,7 +252,7 @@ TEST(PreferenceRecord, AnswersThatAreTheSameHaveNothingToCompare) {
       R"({"chosen": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "y"}], "rejected": [{"content": "q", "role": "user"}, {"content": "y", "role": "assistant"}]})"};
   for (const std::string& line : same) {
     EXPECT_ERROR_SAYS(Preferences(line).load(), ExitCode::data,
-                      "there is nothing to train on: both answers of the pair are the same");
+                      "no token is in the loss: both answers of the pair are the same");
     const RunData data =
         Preferences(line + "\n" + R"({"prompt": "x", "chosen": "y", "rejected": "z"})").load();
     EXPECT_EQ(data.train.num_rows(), 1u);

@@ -119,6 +119,17 @@ RowsOfWindow rows_of_documents(const Arguments& a, const EvalSubject& s,
   return rows;
 }
 
+// The next steps of errors in records, by the options that eval has.
+data::NextSteps steps_on_records() {
+  return {.chat_template = "give a template with --chat-template FILE",
+          .chat_of_texts = "without --form chat, eval scores a file as plain text",
+          .preference =
+              "a preference record has two answers: give records with \"prompt\" and "
+              "\"completion\"",
+          .bad_record = "",
+          .no_label = "--tokens sets the length of a row"};
+}
+
 // The records of --data, packed and masked as data.form = "chat" does for training.
 data::Dataset rows_of_records(const Arguments& a, const EvalSubject& s) {
   config::DataSection section;
@@ -128,8 +139,9 @@ data::Dataset rows_of_records(const Arguments& a, const EvalSubject& s) {
   if (a.has("chat-template")) section.chat_template = a.text("chat-template");
   section.sequence_length = window_tokens(a, s, nullptr);
   section.shuffle = false;
-  const data::RunData data = data::load_data(section, 0, *s.tokenizer, s.opened.model->vocab_size(),
-                                             {.between = end_if_asked});
+  const data::RunData data =
+      data::load_data(section, 0, *s.tokenizer, s.opened.model->vocab_size(),
+                      {.between = end_if_asked, .next_steps = steps_on_records()});
   if (data.counts.num_cut_documents > 0)
     log::warning("{} longer than {} tokens: {} cut off; --tokens sets the length",
                  number_of(data.counts.num_cut_documents, "document"), section.sequence_length,
