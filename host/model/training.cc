@@ -364,13 +364,22 @@ void keep_blocks(decoder::Model& model, DType compute,
   model.set_storage(storages);
 }
 
-// The keys train.quantize and train.quantize_rules.
+// The keys train.quantize and train.quantize_rules. Errors name the options of `lamina train` if
+// these set the keys.
 weights::Quantisation quantisation_of(const config::RunConfig& run) {
-  constexpr const char* kRules = "train.quantize_rules";
-  weights::Quantisation out{
-      .format = run.train.quantize,
-      .option = place_of(run, "train.quantize"),
-      .rule_option = run.train.quantize_rules.empty() ? kRules : place_of(run, kRules)};
+  constexpr const char *kFormat = "train.quantize", *kRules = "train.quantize_rules";
+  weights::Quantisation out{.format = run.train.quantize};
+  const bool has_rules = !run.train.quantize_rules.empty();
+  const auto is_by = [&](const char* key, const std::string& option) {
+    return run.values.where(key).starts_with(option + " ");
+  };
+  const bool by_option = is_by(kFormat, out.option);
+  if (!by_option) out.option = place_of(run, kFormat);
+  // An option replaces the rules of a run file.
+  if (!by_option || (has_rules && !is_by(kRules, out.rule_option))) {
+    out.rule_option = has_rules ? place_of(run, kRules) : kRules;
+    out.rule_key = kRules;
+  }
   weights::check_quantise_format(out.option, out.format);
   for (const std::string& rule : run.train.quantize_rules)
     out.rules.push_back(weights::parse_quantise_rule(rule, out.rule_option));

@@ -120,6 +120,34 @@ TEST(Quantize, OptionsOfTrainSetTheKeysOfTheRun) {
   EXPECT_FALSE(trained("no-rules", "", {"--quantize", "int4"}) == want);
 }
 
+// Rows of w2 have 48 values, which no block divides.
+TEST(Quantize, TrainNamesRulesInTheFormThatWasUsed) {
+  const TempDir folder;
+  int num_runs = 0;
+  const auto run = [&](const std::string& keys, const std::vector<std::string>& more) {
+    const std::string out = folder / ("out" + std::to_string(++num_runs));
+    std::vector<std::string> words = {
+        "train", folder.write("run.toml", adapter_run_file(out, keys)), "--quiet"};
+    words.insert(words.end(), more.begin(), more.end());
+    return lamina_program(words).err;
+  };
+  const std::string says = "this accepts that without a warning: ",
+                    rule = "layers.*.feed_forward.w2.weight=none",
+                    of_option = says + "--quantize-rule '" + rule + "'\n",
+                    of_key = says + "\"" + rule + "\" in train.quantize_rules\n";
+  EXPECT_THAT(run("", {"--quantize", "int4"}), HasSubstr(of_option));
+  EXPECT_THAT(run("", {"--quantize", "int4", "--quantize-rule", "embedding=int8"}),
+              HasSubstr(of_option));
+  EXPECT_THAT(run("quantize = \"int4\"\n", {}), HasSubstr(of_key));
+  EXPECT_THAT(run("quantize = \"int4\"\nquantize_rules = [\"embedding=int8\"]\n", {}),
+              HasSubstr(of_key));
+  // The option would replace the rules of the run file.
+  EXPECT_THAT(run("quantize_rules = [\"embedding=int8\"]\n", {"--quantize", "int4"}),
+              HasSubstr(of_key));
+  EXPECT_THAT(run("", {"--quantize", "int4", "--quantize-rule", "norm=int8"}),
+              HasSubstr("error: --quantize-rule norm=int8: matches no matrix"));
+}
+
 TEST(Quantize, RulesOfTrainNeedTheOption) {
   const TempDir folder;
   const std::string file =

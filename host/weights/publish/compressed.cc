@@ -235,7 +235,7 @@ Parameters parameters_in(const decoder::Model& model, const TensorMap& map,
        fmt::format("has no form in the layout of compressed-tensors: {}", what),
        {fmt::format("keep it as it is with these rules before all others, and remove rules that "
                     "then have no effect: {}",
-                    rules_of_none("--quantize-rule", parameters)),
+                    rules_of_none("", parameters)),
         "or quantise it when it is loaded: lamina decode --quantize"}});
 }
 

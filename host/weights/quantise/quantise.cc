@@ -44,7 +44,7 @@ void check_are_plain(const decoder::Model& model, std::span<const int> parameter
           : fmt::format(
                 "remove it, or add these rules before all others, which leave quantised "
                 "matrices as they are: {}",
-                rules_of_none(what.rule_option, compressed));
+                rules_of_none(what.rule_key, compressed));
   throw UserError(
       ExitCode::usage,
       {what.option,

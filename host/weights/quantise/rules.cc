@@ -141,7 +141,7 @@ class Chooser {
         "matrices that should become {} stay plain, because their rows are not multiples of {} "
         "values: {}, eg: '{}' {}; this accepts that without a warning: {}",
         format, formats::row_unit(format), count, p.name, to_string(p.desc.shape),
-        rules_of_none(what_.rule_option, odd));
+        rules_of_none(what_.rule_key, odd));
   }
 
   std::string note_on(const QuantiseRule& rule) const {
@@ -165,15 +165,17 @@ class Chooser {
 
 }  // namespace
 
-std::string rules_of_none(std::string_view rule_option,
+std::string rules_of_none(std::string_view rule_key,
                           std::span<const decoder::Parameter* const> parameters) {
   std::vector<std::string> rules;
   for (const Parameter* p : parameters) {
     const std::string pattern = p->layer < 0 ? p->name : fmt::format("layers.*.{}", p->desc.name);
-    std::string rule = fmt::format("{} '{}=none'", rule_option, pattern);
+    std::string rule = rule_key.empty() ? fmt::format("--quantize-rule '{}=none'", pattern)
+                                        : fmt::format("\"{}=none\"", pattern);
     if (std::ranges::find(rules, rule) == rules.end()) rules.push_back(std::move(rule));
   }
-  return fmt::format("{}", fmt::join(rules, " "));
+  if (rule_key.empty()) return fmt::format("{}", fmt::join(rules, " "));
+  return fmt::format("{} in {}", fmt::join(rules, ", "), rule_key);
 }
 
 void check_quantise_format(std::string_view where, std::string_view name) {

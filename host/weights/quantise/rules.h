@@ -28,8 +28,9 @@ struct QuantiseRule {
 struct Quantisation {
   std::string format;
   std::vector<QuantiseRule> rules = {};
-  // Options or keys of both, for errors.
+  // Options or places of both keys, for errors.
   std::string option = "--quantize", rule_option = "--quantize-rule";
+  std::string rule_key = "";  // the key of a run file to which rules are added; empty: options
 };
 
 // Checks a name of --quantize. UserError (exit 2): there is no such format; lists those that exist.
@@ -42,8 +43,9 @@ QuantiseRule parse_quantise_rule(const std::string& text,
                                  const std::string& where = "--quantize-rule");
 
 // Returns the rules that keep these parameters as they are in all layers, for messages:
-// "--quantize-rule 'layers.*.attention.wk.weight=none' --quantize-rule ..".
-std::string rules_of_none(std::string_view rule_option,
+// "--quantize-rule 'layers.*.attention.wk.weight=none' --quantize-rule ..", or with the key of a
+// run file "\"layers.*.attention.wk.weight=none\", .. in train.quantize_rules".
+std::string rules_of_none(std::string_view rule_key,
                           std::span<const decoder::Parameter* const> parameters);
 
 // May refuse a choice of storages.
