@@ -82,6 +82,15 @@ TEST(InputErrors, AFileWhoseStatusIsUnknownHasTheCodeOfItsKind) {
   }
 }
 
+TEST(InputErrors, ADirectoryThatCannotBeAccessedHasANextStep) {
+  Workplace w;
+  fs::create_symlink("loop", w.path("loop"));
+  w.expect({{"decode", "-m", "loop", "-p", "x"},
+            4,
+            {"cannot be accessed: too many levels of symbolic links",
+             "check the path and its permissions"}});
+}
+
 TEST(Faults, F4AShortListInATokenizerIsNamed) {
   Workplace w;
   copy_model(w, "gpt2_prefixed", "m");

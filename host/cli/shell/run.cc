@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <new>
@@ -30,6 +31,8 @@
 
 namespace lamina::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr int kBrokenPipe = 128 + 13;  // the code that a shell reports for death by SIGPIPE
 
@@ -66,6 +69,38 @@ int report_plain(ExitCode code, std::string what, ColorMode color, bool json) {
   return report(code, text, color, json);
 }
 
+// Returns the first directory on the way to a path that may not be entered; empty if there is none.
+// Errors name it, because the rest of the path may be lamina's own.
+fs::path closed_directory(const fs::path& path) {
+  fs::path so_far;
+  for (const fs::path& part : path.parent_path()) {
+    so_far /= part;
+    if (::access(so_far.c_str(), X_OK) != 0) return errno == EACCES ? so_far : fs::path();
+  }
+  return {};
+}
+
+ErrorText file_system_text(const fs::filesystem_error& e) {
+  const std::string reason = system_error_text(e.code().value());
+  std::error_code gone;
+  (void)fs::current_path(gone);
+  if (gone && e.code() == gone && e.path1().is_relative())
+    return {"the current directory",
+            "cannot be accessed: " + reason,
+            {"it may have been removed: go to another one"}};
+  if (e.code() == std::errc::permission_denied)
+    if (const fs::path closed = closed_directory(e.path1()); !closed.empty())
+      return {closed.string(), "cannot be entered: " + reason, {"check its permissions"}};
+  ErrorText out{
+      e.path1().empty() ? "file system" : e.path1().string(), "cannot be accessed: " + reason, {}};
+  if (e.code() == std::errc::too_many_files_open)
+    out.notes.emplace_back("raise the limit on open files (ulimit -n)");
+  else if (e.code() == std::errc::permission_denied ||
+           e.code() == std::errc::too_many_symbolic_link_levels)
+    out.notes.emplace_back("check the path and its permissions");
+  return out;
+}
+
 // Runs `action`; returns an exit code in every case, or throws std::bad_alloc.
 template <typename Action>
 int reported(ColorMode color, bool json, Action action) {
@@ -80,12 +115,9 @@ int reported(ColorMode color, bool json, Action action) {
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::filesystem::filesystem_error& e) {
-    std::string path = e.path1().empty() ? "file system" : e.path1().string();
     const bool memory = e.code() == std::errc::not_enough_memory;
-    ErrorText text{std::move(path), system_error_text(e.code().value()), {}};
-    if (e.code() == std::errc::too_many_files_open)
-      text.notes.emplace_back("raise the limit on open files (ulimit -n)");
-    return report(memory ? ExitCode::memory : ExitCode::checkpoint, text, color, json);
+    return report(memory ? ExitCode::memory : ExitCode::checkpoint, file_system_text(e), color,
+                  json);
   } catch (const std::exception& e) {
     return report_plain(ExitCode::unclassified, e.what(), color, json);
   }
