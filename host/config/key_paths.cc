@@ -1,6 +1,9 @@
 #include "config/key_paths.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include "config/run_config.h"
@@ -33,6 +36,14 @@ Value change_paths(const Key& key, const Value& value,
   auto* text = value.get_if<std::string>();
   if (!text || std::ranges::find(key.path_words, *text) != key.path_words.end()) return value;
   return Value(change(*text));
+}
+
+std::optional<std::string> advice_on_home(std::string_view path) {
+  if (path != "~" && !path.starts_with("~/")) return {};
+  const char* home = std::getenv("HOME");
+  const std::string rest(path.substr(1));
+  return fmt::format("only a shell replaces ~, and only at the start of a word: write {}{}",
+                     home && *home ? home : "the path of the home directory", rest);
 }
 
 std::string moved_path(const std::string& path, const std::string& from, const std::string& to) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "config/key.h"
 #include "config/raw.h"
@@ -13,6 +15,10 @@ namespace lamina::config {
 // special values such as "byte".
 Value change_paths(const Key& key, const Value& value,
                    const std::function<std::string(const std::string&)>& change);
+
+// Returns advice about a path that begins with "~", the home directory, which only shells know:
+// lamina would make a folder of that name. Nothing about other paths.
+std::optional<std::string> advice_on_home(std::string_view path);
 
 // Returns the path that has the same place relative to `to` as `path` has relative to `from`. All
 // are absolute.

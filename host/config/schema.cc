@@ -327,6 +327,14 @@ void settle(const std::string& name, const Key& key, const RawEntry* entry,
     if (has_empty_path(value))
       problems.add(
           {entry->origin.text, fmt::format("'{}' must be a path, got \"\"", shown(*entry)), {}});
+    change_paths(key, value, [&](const std::string& path) {
+      if (const auto advice = advice_on_home(path))
+        problems.add(
+            {entry->origin.text,
+             fmt::format("'{}' must not begin with ~, got {}", shown(*entry), toml_quote(path)),
+             {*advice}});
+      return path;
+    });
     value = rebase(key, value, entry->folder);
   }
   if (is_json(entry->origin) && shown(*entry) != key.name) out.names.emplace(name, shown(*entry));

@@ -179,6 +179,12 @@ TEST_F(ChatProgram, TalksWithAnAdapter) {
   EXPECT_THAT(result.err, HasSubstr(none));
 }
 
+// Only a shell knows the home directory: a folder "~" would be made.
+TEST_F(ChatProgram, AFileBelowTheHomeDirectoryIsRefused) {
+  const Finished session = chat("hi\\n/save ~/x.json\\n", "-n 1");
+  EXPECT_THAT(session.err, HasSubstr("/save: the file must not begin with ~\n  only a shell"));
+}
+
 TEST_F(ChatProgram, CommandsChangeTheConversation) {
   const std::string saved = folder / "saved.json";
   const Finished session = chat(

@@ -109,6 +109,9 @@ TEST(CommandLine, EmptyPathsAreRefused) {
       EXPECT_ERROR_SAYS(
           parse_command_line(all_commands(), words), 2,
           fmt::format("'--{}' must not be empty; expected {}", option.key.name, value));
+      words.back() = "~/x";
+      EXPECT_ERROR_SAYS(parse_command_line(all_commands(), words), 2,
+                        fmt::format("'--{}' must not begin with ~, got '~/x'", option.key.name));
       ++paths;
     }
   EXPECT_GT(paths, 30);

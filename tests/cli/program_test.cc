@@ -302,113 +302,112 @@ TEST(Program, ADirectoryInThePlaceOfARunFileIsNamedByEveryCommand) {
                               "  name it in a run file, eg: train.from = \"" +
                               model + "\"\n");
   }
+}
 
-  TEST(Program, ARemovedCurrentDirectoryIsNamed) {
-    const TempDir folder;
-    write_run(folder);
-    const std::string program = kProgram;
-    const Finished result = run_process(
-        {"sh", "-c",
-         "mkdir gone && cd gone && rmdir ../gone && " + program + " train ../run.toml --out x"},
-        {.folder = folder.path()});
-    EXPECT_EQ(result.code, 4);
-    EXPECT_EQ(result.err,
-              "error: the current directory: cannot be accessed: no such file or directory\n"
-              "  it may have been removed: go to another one\n");
-  }
+TEST(Program, ARemovedCurrentDirectoryIsNamed) {
+  const TempDir folder;
+  write_run(folder);
+  const std::string program = kProgram;
+  const Finished result = run_process(
+      {"sh", "-c",
+       "mkdir gone && cd gone && rmdir ../gone && " + program + " train ../run.toml --out x"},
+      {.folder = folder.path()});
+  EXPECT_EQ(result.code, 4);
+  EXPECT_EQ(result.err,
+            "error: the current directory: cannot be accessed: no such file or directory\n"
+            "  it may have been removed: go to another one\n");
+}
 
-  TEST(Program, AFileWithALeadingDashIsNoOptionInAPrintedCommand) {
-    const TempDir folder;
-    folder.write("-run/config.toml", "");
-    const Finished result =
-        run_process({kProgram, "train", "--", "-run"}, {.folder = folder.path()});
-    EXPECT_EQ(result.code, 2);
-    EXPECT_THAT(result.err, HasSubstr("`lamina train ./-run/config.toml` continues the run in it"));
-  }
+TEST(Program, AFileWithALeadingDashIsNoOptionInAPrintedCommand) {
+  const TempDir folder;
+  folder.write("-run/config.toml", "");
+  const Finished result = run_process({kProgram, "train", "--", "-run"}, {.folder = folder.path()});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("`lamina train ./-run/config.toml` continues the run in it"));
+}
 
-  TEST(Program, NoOtherThreadRunsWhileAPluginIsLoaded) {
-    const TempDir folder;
-    folder.write("config.json",
-                 "{\"model_type\": \"tiny_type\", \"vocab_size\": 300, \"hidden_size\": 4, "
-                 "\"num_hidden_layers\": 1}");
-    std::string vocabulary;  // reading it takes longer than finding the plugin
-    for (int i = 0; i < 300000; ++i)
-      vocabulary += (i == 0 ? "\"t" : ", \"t") + std::to_string(i) + "\": " + std::to_string(i);
-    folder.write("tokenizer.json", "{\"model\": {\"type\": \"BPE\", \"merges\": [], \"vocab\": {" +
-                                       vocabulary + "}}}");
-    const Finished result = lamina({"decode", "-m", folder.path(), "-p", "t", "-t", "1", "--plugin",
-                                    LAMINA_BUILD_DIR "/tests/registry/zoo/init_threads.lamina.so"});
-    EXPECT_THAT(result.err, HasSubstr("family 'tiny': "));  // it is loaded, and has no tensor map
-    EXPECT_THAT(result.err, Not(HasSubstr("other threads run")));
-  }
+TEST(Program, NoOtherThreadRunsWhileAPluginIsLoaded) {
+  const TempDir folder;
+  folder.write("config.json",
+               "{\"model_type\": \"tiny_type\", \"vocab_size\": 300, \"hidden_size\": 4, "
+               "\"num_hidden_layers\": 1}");
+  std::string vocabulary;  // reading it takes longer than finding the plugin
+  for (int i = 0; i < 300000; ++i)
+    vocabulary += (i == 0 ? "\"t" : ", \"t") + std::to_string(i) + "\": " + std::to_string(i);
+  folder.write("tokenizer.json",
+               "{\"model\": {\"type\": \"BPE\", \"merges\": [], \"vocab\": {" + vocabulary + "}}}");
+  const Finished result = lamina({"decode", "-m", folder.path(), "-p", "t", "-t", "1", "--plugin",
+                                  LAMINA_BUILD_DIR "/tests/registry/zoo/init_threads.lamina.so"});
+  EXPECT_THAT(result.err, HasSubstr("family 'tiny': "));  // it is loaded, and has no tensor map
+  EXPECT_THAT(result.err, Not(HasSubstr("other threads run")));
+}
 
-  TEST(Program, ReaderThatGoesAwayEndsItQuietly) {
-    Finished result =
-        run_shell("set -o pipefail; (sleep 0.2; exec " + kProgram + " config explain) | true");
-    EXPECT_EQ(result.code, 141);
-    EXPECT_EQ(result.err, "");
-  }
+TEST(Program, ReaderThatGoesAwayEndsItQuietly) {
+  Finished result =
+      run_shell("set -o pipefail; (sleep 0.2; exec " + kProgram + " config explain) | true");
+  EXPECT_EQ(result.code, 141);
+  EXPECT_EQ(result.err, "");
+}
 
-  TEST(Program, KeysOfTablesAreListedAndExplained) {
-    const std::string name = "optimizer.groups[].lr_scale";
-    const Finished one = lamina({"config", "explain", name});
-    EXPECT_EQ(one.code, 0) << one.err;
-    EXPECT_THAT(one.out, HasSubstr(name + "\n  Learning rate, as a multiple of the schedule's.\n"));
-    EXPECT_THAT(one.out, HasSubstr("  limits   > 0\n"));
-    EXPECT_EQ(lamina({"config", "explain", "optimizer.groups.lr_scale"}).out, one.out);
-    for (const char* shorter : {"optimizer.groups", "optimizer"})
-      EXPECT_THAT(lamina({"config", "explain", shorter}).out,
-                  HasSubstr("  groups[].lr_scale = none"))
-          << shorter;
-    const Finished json = lamina({"config", "explain", name, "--json"});
-    const JsonDocument keys = JsonDocument::parse(json.out, "explain");
-    EXPECT_EQ(keys.root().at(name).at("type").as_string(), "number");
-    EXPECT_THAT(json.out, Not(HasSubstr("\"optimizer.groups\"")));
-    EXPECT_THAT(lamina({"config", "explain", "optimizer", "--json"}).out,
-                HasSubstr("\"" + name + "\""));
-    EXPECT_EQ(lamina({"config", "explain", "optimizer.groups[].lr_scal"}).code, 2);
-  }
+TEST(Program, KeysOfTablesAreListedAndExplained) {
+  const std::string name = "optimizer.groups[].lr_scale";
+  const Finished one = lamina({"config", "explain", name});
+  EXPECT_EQ(one.code, 0) << one.err;
+  EXPECT_THAT(one.out, HasSubstr(name + "\n  Learning rate, as a multiple of the schedule's.\n"));
+  EXPECT_THAT(one.out, HasSubstr("  limits   > 0\n"));
+  EXPECT_EQ(lamina({"config", "explain", "optimizer.groups.lr_scale"}).out, one.out);
+  for (const char* shorter : {"optimizer.groups", "optimizer"})
+    EXPECT_THAT(lamina({"config", "explain", shorter}).out, HasSubstr("  groups[].lr_scale = none"))
+        << shorter;
+  const Finished json = lamina({"config", "explain", name, "--json"});
+  const JsonDocument keys = JsonDocument::parse(json.out, "explain");
+  EXPECT_EQ(keys.root().at(name).at("type").as_string(), "number");
+  EXPECT_THAT(json.out, Not(HasSubstr("\"optimizer.groups\"")));
+  EXPECT_THAT(lamina({"config", "explain", "optimizer", "--json"}).out,
+              HasSubstr("\"" + name + "\""));
+  EXPECT_EQ(lamina({"config", "explain", "optimizer.groups[].lr_scal"}).code, 2);
+}
 
-  TEST(Program, OneKeyOrSectionIsExplainedInJson) {
-    const Finished key = lamina({"config", "explain", "train.steps", "--json"});
-    const JsonDocument json = JsonDocument::parse(key.out, "explain");
-    EXPECT_EQ(json.root().at("train.steps").at("type").as_string(), "integer");
-    EXPECT_THAT(key.out, Not(HasSubstr("train.from")));
-    const Finished section = lamina({"config", "explain", "train", "--json"});
-    EXPECT_THAT(section.out, HasSubstr("\"train.from\""));
-    EXPECT_THAT(section.out, Not(HasSubstr("\"optimizer.lr\"")));
-    EXPECT_EQ(lamina({"config", "explain", "train.stpes", "--json"}).code, 2);
-    EXPECT_EQ(lamina({"config", "explain", "train.steps", "--markdown"}).code, 2);
-  }
+TEST(Program, OneKeyOrSectionIsExplainedInJson) {
+  const Finished key = lamina({"config", "explain", "train.steps", "--json"});
+  const JsonDocument json = JsonDocument::parse(key.out, "explain");
+  EXPECT_EQ(json.root().at("train.steps").at("type").as_string(), "integer");
+  EXPECT_THAT(key.out, Not(HasSubstr("train.from")));
+  const Finished section = lamina({"config", "explain", "train", "--json"});
+  EXPECT_THAT(section.out, HasSubstr("\"train.from\""));
+  EXPECT_THAT(section.out, Not(HasSubstr("\"optimizer.lr\"")));
+  EXPECT_EQ(lamina({"config", "explain", "train.stpes", "--json"}).code, 2);
+  EXPECT_EQ(lamina({"config", "explain", "train.steps", "--markdown"}).code, 2);
+}
 
-  TEST(Program, FullDiskBehindStdoutIsAnError) {
-    Finished result = run_shell(kProgram + " config explain > /dev/full");
-    EXPECT_EQ(result.code, 4);
-    EXPECT_EQ(result.err, "error: stdout: cannot write output: no space left on device\n");
-  }
+TEST(Program, FullDiskBehindStdoutIsAnError) {
+  Finished result = run_shell(kProgram + " config explain > /dev/full");
+  EXPECT_EQ(result.code, 4);
+  EXPECT_EQ(result.err, "error: stdout: cannot write output: no space left on device\n");
+}
 
-  TEST(Program, ClosedStdoutIsAnError) {
-    Finished result = run_shell(kProgram + " config explain >&-");
-    EXPECT_EQ(result.code, 4);
-    EXPECT_EQ(result.err, "error: stdout: cannot write output: bad file descriptor\n");
-  }
+TEST(Program, ClosedStdoutIsAnError) {
+  Finished result = run_shell(kProgram + " config explain >&-");
+  EXPECT_EQ(result.code, 4);
+  EXPECT_EQ(result.err, "error: stdout: cannot write output: bad file descriptor\n");
+}
 
-  TEST(Program, ErrorsHaveNoColourInAPipeUnlessAskedFor) {
-    EXPECT_THAT(lamina({"config", "show", "/none"}).err, Not(HasSubstr("\033")));
-    EXPECT_THAT(lamina({"config", "show", "/none", "--color=always"}).err,
-                StartsWith("\033[1;31merror:\033[0m "));
-    EXPECT_THAT(lamina({"config", "show", "/none"}, {"CLICOLOR_FORCE=1", "NO_COLOR=1"}).err,
-                Not(HasSubstr("\033")));
-  }
+TEST(Program, ErrorsHaveNoColourInAPipeUnlessAskedFor) {
+  EXPECT_THAT(lamina({"config", "show", "/none"}).err, Not(HasSubstr("\033")));
+  EXPECT_THAT(lamina({"config", "show", "/none", "--color=always"}).err,
+              StartsWith("\033[1;31merror:\033[0m "));
+  EXPECT_THAT(lamina({"config", "show", "/none"}, {"CLICOLOR_FORCE=1", "NO_COLOR=1"}).err,
+              Not(HasSubstr("\033")));
+}
 
-  TEST(Program, CompletionScriptCompletesCommandsAndOptions) {
-    std::string complete = "source <(" + kProgram +
-                           " completion bash); COMP_WORDS=(lamina config sh); "
-                           "COMP_CWORD=2; _lamina; echo ${COMPREPLY[@]}; "
-                           "COMP_WORDS=(lamina config show --js); COMP_CWORD=3; _lamina; "
-                           "echo ${COMPREPLY[@]}";
-    EXPECT_EQ(run_shell(complete).out, "show\n--json\n");
-  }
+TEST(Program, CompletionScriptCompletesCommandsAndOptions) {
+  std::string complete = "source <(" + kProgram +
+                         " completion bash); COMP_WORDS=(lamina config sh); "
+                         "COMP_CWORD=2; _lamina; echo ${COMPREPLY[@]}; "
+                         "COMP_WORDS=(lamina config show --js); COMP_CWORD=3; _lamina; "
+                         "echo ${COMPREPLY[@]}";
+  EXPECT_EQ(run_shell(complete).out, "show\n--json\n");
+}
 
 }  // namespace
 }  // namespace lamina::cli

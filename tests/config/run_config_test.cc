@@ -370,6 +370,9 @@ TEST_F(RunFile, WrongValuesAreRefusedInWords) {
       {"[run]\nname = [{a = 1}]", "got [{a = 1}] (a list)"},
       {"[run]\nthreads = 0", "must be an integer, at least 1 and at most 1024, got 0"},
       {"[run]\nseed = -1", "'run.seed' must be an integer, at least 0, got -1"},
+      {"[run]\nout = \"~/runs\"",
+       "run.toml:7: 'run.out' must not begin with ~, got \"~/runs\"\n"
+       "  only a shell replaces ~, and only at the start of a word: write "},
       {"[run]\nout = \"\"", "run.toml:7: 'run.out' must be a path, got \"\""},
       {"[data.train]\nx = 1",
        "run.toml:6:1: not TOML 1.0: table header: cannot redefine existing array 'data.train' as "

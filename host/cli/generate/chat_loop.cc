@@ -12,6 +12,7 @@
 #include "cli/shell/signals.h"
 #include "cli/shell/terminal.h"
 #include "cli/shell/units.h"
+#include "config/key_paths.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/printable.h"
@@ -116,6 +117,8 @@ class Chat {
         change_setting(session_.settings, rest);
     } else if (name == "save" || name == "load") {
       if (rest.empty()) throw UserError(ExitCode::usage, {"/" + name, "needs a file name", {}});
+      if (const auto advice = config::advice_on_home(rest))
+        throw UserError(ExitCode::usage, {"/" + name, "the file must not begin with ~", {*advice}});
       std::size_t num_messages = conversation.size();
       if (name == "save") {
         save(conversation, rest, inputs_);

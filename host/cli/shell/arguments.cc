@@ -11,6 +11,7 @@
 #include "cli/shell/help.h"
 #include "cli/shell/parse.h"
 #include "cli/shell/shell_word.h"
+#include "config/key_paths.h"
 #include "config/model_keys.h"
 #include "core/error.h"
 #include "core/printable.h"
@@ -136,6 +137,10 @@ std::variant<Value, ErrorText> check_option(const Option& option, const std::str
   if (option.key.path && text.empty())
     return ErrorText{
         "", fmt::format("'{}' must not be empty; expected {}", shown, option.value), {}};
+  if (option.key.path)
+    if (const auto advice = config::advice_on_home(text))
+      return ErrorText{
+          "", fmt::format("'{}' must not begin with ~, got '{}'", shown, text), {*advice}};
   if (option.key.type == Type::string && option.key.choices.empty()) return Value(text);
   return config::check_value(option.key, shown, typed_value(option, text), text);
 }

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "config/key_paths.h"
 #include "core/error.h"
 #include "core/system_error.h"
 #include "io/directory_commit.h"
@@ -136,6 +137,7 @@ std::vector<std::string> advice_on_file(const std::string& path) {
 }
 
 std::vector<std::string> advice_on_missing(const std::string& path) {
+  if (const auto advice = config::advice_on_home(path)) return {*advice};
   const bool is_relative = !path.starts_with('/') && !path.starts_with('.');
   std::error_code error;
   // "org/name", as on the Hub; a folder that exists is no organisation.
