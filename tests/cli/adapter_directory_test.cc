@@ -199,6 +199,29 @@ TEST(AdapterDirectory, OfARunIsThatOfItsNewestCheckpoint) {
   refused(adapter() + "/adapter_config.json", "is not a directory");
 }
 
+TEST(AdapterDirectory, OfAnotherModelAsksForThatModel) {
+  const TempDir folder;
+  std::string run = tiny_run_file(folder / "narrow");
+  run.replace(run.find("hidden_size = 32"), 16, "hidden_size = 16");
+  ASSERT_EQ(lamina_program({"train", folder.write("run.toml", run), "--quiet"}).code, 0);
+  const auto refused = [&](const std::string& model, const std::string& with,
+                           const std::string& says) {
+    const Finished f = lamina_program({"decode", "-m", model, "--adapter", with, "-p", "a"});
+    EXPECT_EQ(f.code, 4);
+    EXPECT_THAT(f.err, HasSubstr(says));
+    EXPECT_THAT(f.err, Not(HasSubstr("use the config.json")));
+  };
+  refused(folder / "narrow", adapter(),
+          "\n  the adapter was trained over another model: give that one\n");
+  fs::copy(adapter(), folder / "other");
+  std::string config = folder.read("other/adapter_config.json");
+  const std::size_t rank = config.find("\"r\": 2");
+  ASSERT_NE(rank, config.npos);
+  folder.write("other/adapter_config.json", config.replace(rank, 6, "\"r\": 4"));
+  refused(trained_run(), folder / "other",
+          "\n  use the adapter_config.json that belongs to these weights\n");
+}
+
 TEST(AdapterDirectory, MergesIntoAQuantisedModelAsPlainValues) {
   const TempDir folder;
   const std::string quantised = folder / "q";

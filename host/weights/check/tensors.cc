@@ -92,6 +92,17 @@ std::string missing_transform(const Shape& stored, const Shape& expected) {
   return {};
 }
 
+// Advice about the shape of an adapter's tensor. Its rank is in its own config; the other sizes are
+// those of the model.
+std::string advice_on_adapter(std::string_view parameter, const Shape& stored,
+                              const Shape& expected) {
+  const int rank_dim = parameter.ends_with(decoder::kAdapterDown) ? -2 : -1;
+  if (!parameter.ends_with(decoder::kAdapterMagnitude) && stored.ndim() == expected.ndim() &&
+      stored.ndim() >= 2 && stored[rank_dim] != expected[rank_dim])
+    return fmt::format("use the {} that belongs to these weights", publishers::kAdapterConfig);
+  return "the adapter was trained over another model: give that one";
+}
+
 // Checks that matched tensors have the right type and shape, and that nothing is left over.
 class Checker {
  public:
@@ -118,17 +129,19 @@ class Checker {
           fmt::format("tensor '{}' has element type {}; expected {}", tensor.name,
                       name(stored.data().dtype), integers ? "i32 or i64" : "f32, f16, bf16 or f64"),
           {whose});
-    if (stored.shape() != tensor.shape) refuse_shape(tensor, stored, whose);
+    if (stored.shape() != tensor.shape) refuse_shape(tensor, stored, parameter.name);
     used.insert(tensor.name);
     for (std::string_view name : stored.names()) used.insert(name);
   }
 
   [[noreturn]] void refuse_shape(const PublishedTensor& tensor, const io::StoredWeight& stored,
-                                 const std::string& whose) const {
+                                 const std::string& parameter) const {
     std::vector<std::string> notes = {
-        whose, files_.gguf() ? "the metadata of the file belongs to other weights: convert or "
-                               "download the model again"
-                             : "use the config.json that belongs to these weights"};
+        fmt::format("for parameter '{}'", parameter),
+        decoder::is_adapter(parameter) ? advice_on_adapter(parameter, stored.shape(), tensor.shape)
+        : files_.gguf()                ? "the metadata of the file belongs to other weights: "
+                                         "convert or download the model again"
+                                       : "use the config.json that belongs to these weights"};
     if (const std::string step = missing_transform(stored.shape(), tensor.shape); !step.empty())
       notes.push_back(
           fmt::format("if you write the plugin: {} in this tensor's row of its map would give {}",
