@@ -92,8 +92,8 @@ std::string missing_transform(const Shape& stored, const Shape& expected) {
   return {};
 }
 
-// Advice about the shape of an adapter's tensor. Its rank is in its own config; the other sizes are
-// those of the model.
+// Advice about the shape of an adapter's tensor: its config has the rank, and the model has the
+// other sizes.
 std::string advice_on_adapter(std::string_view parameter, const Shape& stored,
                               const Shape& expected) {
   const int rank_dim = parameter.ends_with(decoder::kAdapterDown) ? -2 : -1;
