@@ -100,6 +100,17 @@ const Source* find_source(const std::string& directory) {
   return nullptr;
 }
 
+[[noreturn]] void refuse_file(const std::string& path) {
+  fs::path folder = fs::path(path).parent_path();
+  if (folder.empty()) folder = ".";
+  throw UserError(ExitCode::checkpoint,
+                  {path,
+                   "is not a directory; expected a model directory with its tokenizer",
+                   {find_source(folder.string())
+                        ? fmt::format("give its folder, {}", folder.string())
+                        : std::string("give the directory with the tokenizer of a model")}});
+}
+
 bool has_known_class(const std::string& directory) {
   const std::optional<std::string> name = TokenizerFiles(directory).class_name();
   return name && publishers::find_tokenizer_class(*name);
@@ -150,6 +161,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& directory) {
   }
   if (const std::string gguf = io::gguf_in(directory); !gguf.empty())
     return load_gguf_tokenizer(gguf);
+  if (std::error_code ec; !fs::is_directory(directory, ec)) refuse_file(directory);
   ErrorText error{directory,
                   "has no tokenizer.json, tokenizer.model, tekken.json, tiktoken.model or "
                   "vocab.json; expected a model directory with its tokenizer",

@@ -492,6 +492,17 @@ TEST(Tokenizer, SaysWhichFilesADirectoryLacks) {
                     "save the tokenizer again as tokenizer.json");
 }
 
+TEST(Tokenizer, OfAFileAsksForItsFolder) {
+  TempDir dir;
+  const std::string text = dir.write("book.txt", "a");
+  const std::string says = ": is not a directory; expected a model directory with its tokenizer\n";
+  EXPECT_USER_ERROR(load_tokenizer(text), ExitCode::checkpoint,
+                    text + says + "  give the directory with the tokenizer of a model");
+  const std::string json = dir.write("tokenizer.json", SmallTokenizer().json());
+  EXPECT_USER_ERROR(load_tokenizer(json), ExitCode::checkpoint,
+                    json + says + "  give its folder, " + dir.path());
+}
+
 TEST(ByteTokenizer, Example) {
   const auto tokenizer = make_byte_tokenizer();
   EXPECT_EQ(tokenizer->encode("h\xff"), (Ids{256, 'h', 255}));
