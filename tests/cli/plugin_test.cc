@@ -389,6 +389,15 @@ TEST(PluginNew, NeverOverwrites) {
   EXPECT_TRUE(std::filesystem::is_empty(folder / "there"));
 }
 
+// Like every other file that lamina writes.
+TEST(PluginNew, AFolderThatCannotBeCreatedEndsWith4) {
+  const TempDir folder;
+  const Finished result = plugin(folder, {"new", "there", "--dir", folder.write("file", "")});
+  EXPECT_EQ(result.code, 4);
+  EXPECT_THAT(result.err, HasSubstr("file/there: cannot be created: not a directory\n"
+                                    "  choose another folder with --dir\n"));
+}
+
 TEST(Faults, F34NamesThatCppHasAUseForAreRefused) {
   const TempDir folder;
   for (const char* name : {"concept", "nullptr", "constexpr", "co_await", "wchar_t", "int8_t",

@@ -102,7 +102,7 @@ int make(const Arguments& arguments, const Device&) {
                                       "exists already and is not overwritten",
                                       {"choose another name, or another folder with --dir"}});
   if (!fs::create_directories(to, error))
-    throw UserError(ExitCode::usage,
+    throw UserError(ExitCode::checkpoint,
                     {to.string(),
                      fmt::format("cannot be created: {}", system_error_text(error.value())),
                      {"choose another folder with --dir"}});
