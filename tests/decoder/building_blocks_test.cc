@@ -57,6 +57,14 @@ TEST(BuildingBlocks, NumbersBesideIntegersAreExact) {
                     ExitCode::plugin, "the value 2654435761, which does not fit into i32");
 }
 
+TEST(BuildingBlocks, ANegativeZeroKeepsItsSign) {
+  EXPECT_EQ(logits_of(LAMINA_BLOCK({
+              Tensor zero = sdk::cast_like(sdk::constant(s, {.value = -0.0}), x);
+              return sdk::select(sdk::less(sdk::div(1.0, zero), 0.0), x + 1.0, x);
+            })),
+            logits_of(LAMINA_BLOCK({ return x + 1.0; })));
+}
+
 TEST(BuildingBlocks, ColumnsAreSlicesOfTheLastDim) {
   EXPECT_EQ(
       logits_of(LAMINA_BLOCK({

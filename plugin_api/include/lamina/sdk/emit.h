@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -116,7 +117,10 @@ class Attrs : public AttrList {
     return integer(name, std::int64_t{value});
   }
   Attrs& number(AttrName<op, LAMINA_KIND_FLOAT> name, double value) {
-    return with(name.row, to_value(value), name.row.has_fallback && value == name.number);
+    // A default of 0 is not -0.
+    const bool is_default = name.row.has_fallback && value == name.number &&
+                            std::signbit(value) == std::signbit(name.number);
+    return with(name.row, to_value(value), is_default);
   }
   Attrs& text(AttrName<op, LAMINA_KIND_STRING> name, std::string_view value) {
     return with(name.row, to_value(value), name.row.has_fallback && value == name.row.fallback);
