@@ -16,9 +16,11 @@ std::vector<Tensor> lower(const LowerCall& c) {
   const DType dtype = c.type(0).dtype;
   Tensor x = cast(c.in(0), sum_dtype(dtype));
   // The shift cancels, so it needs no gradient. It is 0 for an infinite one, which would leave NaN.
+  // The number beside it is finite: a search for the first infinite one would stop there.
   Tensor top = stop_gradient(reduce_max(x, c.list("dims"), true));
-  const double infinity = std::numeric_limits<double>::infinity();
-  top = select(equal(abs(top), number_like(top, infinity)), number_like(top, 0), top);
+  const double largest = x.dtype() == DType::f64 ? std::numeric_limits<double>::max()
+                                                 : std::numeric_limits<float>::max();
+  top = select(less(number_like(top, largest), abs(top)), number_like(top, 0), top);
   Tensor y = log(reduce_sum(exp(x - top), c.list("dims"), true)) + top;
   return {cast(reshape(y, reduced_shape(c)), dtype)};
 }

@@ -174,7 +174,7 @@ TEST(GgufModels, AFusedTensorIsNamedWhereOthersAreMissing) {
       static_cast<void>(model::load(path, built_plugins(), DType::f32, cpu::cpu_backend())),
       ExitCode::checkpoint,
       "is missing\n  for parameter 'layers.0.attention.wk.weight'\n"
-      "  the file has 'blk.0.attn_qkv.weight', which family 'llama' does not read\n"
+      "  the file has 'blk.0.attn_qkv.weight', which family 'llama2' does not read\n"
       "  convert the model again without options that fuse tensors, such as --fuse-qkv, or use its "
       "safetensors files");
 }
