@@ -221,14 +221,14 @@ TEST(LayerDropout, WhereItCannotBeIsRefused) {
                          "num_nextn_predict_layers = 1\nlayer_dropout = \"update\"\n"),
                     ExitCode::usage,
                     "layers of multi-token prediction have no input that it could add to\n"
-                    "  set 'model.layer_dropout' to \"none\", or 'model.dropout_rate' to 0.0");
+                    "  set 'layer_dropout' to \"none\", or 'dropout_rate' to 0.0");
   EXPECT_ERROR_SAYS(with("llama2",
                          "intermediate_size = 36\ndropout_rate = 0.1\n"
                          "num_nextn_predict_layers = 1\nmtp_own_norm = true\n"),
                     ExitCode::usage,
                     "'model.dropout_rate' is 0.1, but layers of multi-token prediction end with a "
                     "norm, which comes after the dropout\n"
-                    "  set 'model.layer_dropout' to \"none\", or 'model.dropout_rate' to 0.0");
+                    "  set 'layer_dropout' to \"none\", or 'dropout_rate' to 0.0");
   EXPECT_ERROR_SAYS(with("llama2", "intermediate_size = 36\ndropout_rate = 1.0\n"), ExitCode::usage,
                     "'model.dropout_rate' must be a number, at least 0 and less than 1, got 1.0");
   EXPECT_ERROR_SAYS(

@@ -142,7 +142,7 @@ BlockOptions block_options(ModelParts& parts) {
   }
   const registry::MtpSpec& mtp = parts.options.mtp;
   if (out.dropout > 0 && out.layer_dropout != LayerDropout::none && mtp.depth > 0) {
-    const std::string advice = fmt::format("set 'model.{}' to \"none\", or 'model.{}' to 0.0",
+    const std::string advice = fmt::format("set '{}' to \"none\", or '{}' to 0.0",
                                            config::kLayerDropout, config::kDropout);
     if (out.layer_dropout == LayerDropout::update)
       refuse_key(*given_key(parts, config::kLayerDropout),
