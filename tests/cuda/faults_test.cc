@@ -252,7 +252,6 @@ TEST(GpuFaults, LaunchesBeyondTheLimitsAreRefused) {
   expect_report("test_bounded", {.threads = 129}, "too many resources requested for launch");
   expect_report("test_bounded", {.shared_bytes = (227 << 10) + 1},
                 "test_bounded: invalid argument");
-  expect_report("test_bounded", {.threads = 32, .blocks_y = 65536}, "invalid argument");
   expect_report("test_large_arrays", {.threads = 1}, "arrays in shared memory need 64000 bytes");
   EXPECT_NO_THROW(run_kernel("test_bounded", {.threads = 128, .shared_bytes = 227 << 10}, {}, 1));
 }
