@@ -46,9 +46,9 @@ TEST(GpuLayout, SumsByIndexAreInTheOrderOfTheCpu) {
 }
 
 TEST(GpuLayout, ConstantsMayBeLongerThanTheParametersOfALaunch) {
-  std::vector<double> values;
-  for (int i = 0; i < 1100; ++i) values.push_back(0.25 * i - 3);
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::i32}) {
+    std::vector<double> values;
+    for (int i = 0; i < 1100; ++i) values.push_back((dtype == DType::i32 ? 1 : 0.25) * i - 3);
     Graph graph;
     graph.add_output(
         "y", ops::constant_data(

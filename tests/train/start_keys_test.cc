@@ -142,8 +142,7 @@ TEST(KeysOfTheModel, OfAModelFileCountWithItsDefaults) {
     text.erase(text.find(line), line.size());
     return "path=" + folder.write("other.json", text);
   };
-  EXPECT_NO_THROW(
-      run_with(folder, "llama3_gqa", {file_without("\"max_position_embeddings\": 512,")}));
+  EXPECT_NO_THROW(run_with(folder, "llama3_gqa", {file_without("\"attention_bias\": false,")}));
   EXPECT_ERROR_SAYS(run_with(folder, "llama3_gqa", {file_without("\"rope_theta\": 500000.0,")}),
                     ExitCode::usage,
                     "is not the model that [model] describes\n"
