@@ -47,8 +47,7 @@ class LookupWatcher final : public Watcher {
         if (row >= num_rows)
           fail(
               "{} ({}) looks up row {} of a table with {} rows, for tokens up to {} at positions "
-              "up "
-              "to {}; the result is zeros",
+              "up to {}; the result is zeros",
               node.op->name, to_string(*node.origin), row, num_rows, last_id_, last_position_);
     });
   }

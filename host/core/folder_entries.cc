@@ -19,7 +19,7 @@ std::vector<fs::directory_entry> folder_entries(const fs::path& folder) {
     throw DeviceError(ExitCode::checkpoint,
                       {folder.string(),
                        fmt::format("cannot be listed: {}", system_error_text(error.value())),
-                       {"raise the limit on open files (ulimit -n)"}});
+                       {kRaiseOpenFiles}});
   return out;
 }
 

@@ -67,10 +67,8 @@ std::string_view JsonValue::number_text() const {
 
 std::string_view JsonValue::integer_digits() const {
   if (kind() != JsonKind::real) return {};
-  const std::string_view rest = std::string_view(data_->text).substr(data_->nodes[node_].offset);
-  const std::size_t end = std::min(rest.find_first_not_of("-0123456789"), rest.size());
-  const bool is_decimal = end < rest.size() && std::string_view(".eE").find(rest[end]) != rest.npos;
-  return is_decimal ? std::string_view() : rest.substr(0, end);
+  const std::string_view text = number_text();
+  return text.find_first_not_of("-0123456789") == text.npos ? text : std::string_view();
 }
 
 std::string_view JsonValue::as_string() const {

@@ -42,7 +42,7 @@ int open_regular_file(const std::string& path, int flags) {
         ExitCode::checkpoint,
         {path,
          fmt::format("cannot be opened: {}", system_error_text(error_number)),
-         {error_number == EMFILE ? "raise the limit on open files (ulimit -n)"
+         {error_number == EMFILE ? kRaiseOpenFiles
                                  : "check the disk and the permissions of the directory"}});
   throw DeviceError(ExitCode::checkpoint,
                     {path,
@@ -57,10 +57,10 @@ InputFile::InputFile(const std::string& path, ExitCode code) {
   struct stat status {};
   const auto fail = [&](int error) {
     if (descriptor_ >= 0) ::close(descriptor_);
-    throw UserError(code, {path,
-                           fmt::format("cannot be read: {}", system_error_text(error)),
-                           {error == EMFILE ? "raise the limit on open files (ulimit -n)"
-                                            : "check the path and its permissions"}});
+    throw UserError(code,
+                    {path,
+                     fmt::format("cannot be read: {}", system_error_text(error)),
+                     {error == EMFILE ? kRaiseOpenFiles : "check the path and its permissions"}});
   };
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (descriptor_ < 0) {

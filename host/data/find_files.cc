@@ -56,8 +56,7 @@ std::vector<std::string> names_in(const std::string& directory) {
     const int error = errno;
     if (!ok)
       fail(directory, fmt::format("cannot be listed: {}", system_error_text(error)),
-           error == EMFILE ? "raise the limit on open files (ulimit -n)"
-                           : "check the permissions of the folder");
+           error == EMFILE ? kRaiseOpenFiles : "check the permissions of the folder");
   };
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(
       ::opendir(directory.empty() ? "." : directory.c_str()), &::closedir);

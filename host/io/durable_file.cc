@@ -35,7 +35,7 @@ std::string_view advice(int error_number) {
     case EDQUOT:
       return "free some space there, or write to another disk";
     case EMFILE:
-      return "raise the limit on open files (ulimit -n)";
+      return kRaiseOpenFiles;
     case EFBIG:
       return "raise the limit on file size (ulimit -f)";
     case EACCES:

@@ -19,6 +19,7 @@
 
 #include "core/log.h"
 #include "core/printable.h"
+#include "core/system_error.h"
 #include "ops/registry.h"
 #include "registry/abi_read.h"
 #include "registry/custom_ops.h"
@@ -119,9 +120,9 @@ boost::dll::shared_library open_library(const PluginFile& file) {
         why.find("annot allocate memory") != why.npos)
       throw DeviceError(ExitCode::memory, {file.path.string(), "out of memory: " + why, {}});
     if (why.find("oo many open files") != why.npos)  // in the process, or in the system
-      throw DeviceError(ExitCode::memory, {file.path.string(),
-                                           "cannot be opened: too many open files",
-                                           {"raise the limit on open files (ulimit -n)"}});
+      throw DeviceError(
+          ExitCode::memory,
+          {file.path.string(), "cannot be opened: too many open files", {kRaiseOpenFiles}});
     std::string action = "build it with lamina_add_plugin() on this system";
     if (why.find("GLIBC") != std::string::npos)
       action = "it was built on a newer system; build it on this one";

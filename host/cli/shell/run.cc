@@ -94,7 +94,7 @@ ErrorText file_system_text(const fs::filesystem_error& e) {
   ErrorText out{
       e.path1().empty() ? "file system" : e.path1().string(), "cannot be accessed: " + reason, {}};
   if (e.code() == std::errc::too_many_files_open)
-    out.notes.emplace_back("raise the limit on open files (ulimit -n)");
+    out.notes.emplace_back(kRaiseOpenFiles);
   else if (e.code() == std::errc::permission_denied ||
            e.code() == std::errc::too_many_symbolic_link_levels)
     out.notes.emplace_back("check the path and its permissions");
