@@ -7,7 +7,9 @@
 //
 // Two operands from L2 cannot keep the unit busy. So some rows meet one block of k of a panel after
 // the other, whose words of B stay in L1; rows of A are loaded past L1, and sums wait in L2. The
-// next block is packed between the products of this one, because the unit works meanwhile.
+// next words are packed between the products of these, because the unit works meanwhile. If columns
+// are neighbours in memory, several panels are packed at once, before their products: long runs of
+// memory are faster, and matter more.
 #pragma once
 
 #include <algorithm>
@@ -40,13 +42,16 @@ inline std::size_t unit_packed_a_bytes(std::int64_t m, std::int64_t k) {
 
 // Pieces of k in a block: its words of B and the next words fit into L1.
 constexpr std::int64_t kBlockPieces = 8;
-constexpr std::int64_t kBlockWords = kBlockPieces * kUnitWords * kUnitColumns;
+// Panels that are packed at once, the most pieces of k in them, and those in a block.
+constexpr std::int64_t kPackedPanels = 4, kPackedPieces = 32, kLongBlockPieces = 16;
+constexpr std::int64_t kPackedWords =
+    kPackedPanels * panel_stride<kUnitColumns>(kPackedPieces * kUnitWords);
 // Rows of A that meet all panels before the next rows: they stay in L2, as do their sums.
 constexpr std::int64_t kRowsAtOnce = 512;
 
-// Two blocks of B, and sums of a panel.
+// Words of B, and sums of a panel.
 inline std::size_t unit_scratch_bytes(std::int64_t) {
-  return sizeof(Word) * std::size_t{2 * kBlockWords} +
+  return sizeof(Word) * std::size_t{kPackedWords} +
          sizeof(float) * std::size_t{kRowsAtOnce * kUnitColumns};
 }
 
@@ -83,23 +88,6 @@ inline void unit_pack_a(const TileOperand& a, std::int64_t m, std::int64_t k, vo
   }
   for (i = 0; i < m; ++i) std::fill(to + i * ld + k, to + i * ld + depth, 0);
 }
-
-// One block of k of a panel: up to 32 columns of B.
-struct UnitBlock {
-  TileOperand b;
-  std::int64_t columns = 0, k = 0, pieces = 0;
-
-  // Packs pieces [first, past), with zeros after the last k.
-  void pack(std::int64_t first, std::int64_t past, Word* words) const {
-    if (first >= past) return;
-    Word* to = words + first * kUnitWords * kUnitColumns;
-    const std::int64_t depth = std::min(past * kUnitDepth, k) - first * kUnitDepth;
-    lamina::cpu::pack<PairWords, kUnitColumns>(b.from(0, first * kUnitDepth, sizeof(std::uint16_t)),
-                                               columns, depth, to);
-    std::fill(to + words_of<PairWords>(depth) * kUnitColumns,
-              words + past * kUnitWords * kUnitColumns, 0);
-  }
-};
 
 // Parts of A leave room in 2 MiB of L2 for sums, B and C. A is packed because rows that are a power
 // of two apart compete for places.
@@ -154,12 +142,8 @@ void unit_multiply(const UnitRows& a, const Word* b, std::int64_t pieces, const 
       Unit::template multiply_bf16<3, 5, 7>();
     }
   };
-  if (pieces == kBlockPieces) {
 #pragma GCC unroll 8
-    for (std::int64_t piece = 0; piece < kBlockPieces; ++piece) add_piece(piece);
-  } else {
-    for (std::int64_t piece = 0; piece < pieces; ++piece) add_piece(piece);
-  }
+  for (std::int64_t piece = 0; piece < pieces; ++piece) add_piece(piece);
   Unit::template store<0>(to, kStep);
   Unit::template store<1>(to + kHalf, kStep);
   if constexpr (kTwo) {
@@ -182,67 +166,142 @@ class UnitProduct {
   explicit UnitProduct(const TileArguments& t)
       : t_(t),
         pieces_(unit_pieces(t.k)),
-        blocks_(std::max<std::int64_t>(1, divide_up(pieces_, kBlockPieces))),
-        panels_(divide_up(t.n, std::int64_t{kUnitColumns})) {}
+        packs_panels_(packs_panels(t)),
+        block_pieces_(packs_panels_ ? divide_up(pieces_, divide_up(pieces_, kLongBlockPieces))
+                                    : kBlockPieces),
+        section_pieces_(packs_panels_ ? pieces_ : kBlockPieces),
+        section_columns_(packs_panels_ ? kPackedPanels * kUnitColumns : kUnitColumns) {}
   ~UnitProduct() {
     if (configured_rows_ > 0) Unit::release();
   }
   UnitProduct(const UnitProduct&) = delete;
   UnitProduct& operator=(const UnitProduct&) = delete;
 
-  // Multiplies rows [begin, past) with all panels, block by block.
+  // Multiplies rows [begin, past) with all panels.
   void run(std::int64_t begin, std::int64_t past) {
-    const std::int64_t last = panels_ * blocks_ - 1;
-    UnitBlock block = block_at(0);
-    block.pack(0, block.pieces, words_of_block(0));
-    for (std::int64_t index = 0; index <= last; ++index) {
-      const UnitBlock next = index < last ? block_at(index + 1) : UnitBlock{};
-      run_block(index, block, next, begin, past);
-      block = next;
+    Section section = section_at(0, 0);
+    pack(section, 0, section.pieces, words_at(0));
+    for (std::int64_t index = 0; section.columns > 0; ++index) {
+      Packing next = {.section = after(section), .words = words_at(index + 1)};
+      next.steps = blocks_of(section) * divide_up(past - begin, std::int64_t{2 * kUnitRows});
+      run_section(section, words_at(index), next, begin, past);
+      pack(next.section, next.packed, next.section.pieces, next.words);
+      section = next.section;
     }
   }
 
  private:
-  Word* words_of_block(std::int64_t index) const {
-    return reinterpret_cast<Word*>(t_.scratch) + index % 2 * kBlockWords;
+  // Columns and pieces of B that are packed at once.
+  struct Section {
+    std::int64_t column = 0, columns = 0;
+    std::int64_t piece = 0, pieces = 0;
+  };
+
+  // The section that is packed between products, at each of `steps` steps.
+  struct Packing {
+    Section section;
+    Word* words;
+    std::int64_t steps = 0, step = 0, packed = 0;  // packed: pieces
+  };
+
+  // A block of k of a panel.
+  struct Block {
+    std::int64_t column, columns, piece, pieces;
+    const Word* words;
+  };
+
+  Section section_at(std::int64_t column, std::int64_t piece) const {
+    return {column, std::min(section_columns_, t_.n - column), piece,
+            std::min(section_pieces_, pieces_ - piece)};
+  }
+  // Returns the next section, without columns after the last one.
+  Section after(const Section& s) const {
+    const std::int64_t piece = s.piece + s.pieces;
+    if (piece < pieces_) return section_at(s.column, piece);
+    const std::int64_t column = s.column + s.columns;
+    return column < t_.n ? section_at(column, 0) : Section{};
   }
 
-  UnitBlock block_at(std::int64_t index) const {
-    const std::int64_t column = index / blocks_ * kUnitColumns;
-    const std::int64_t piece = index % blocks_ * kBlockPieces, k = piece * kUnitDepth;
-    return {.b = t_.b.from(column, k, sizeof(std::uint16_t)),
-            .columns = std::min<std::int64_t>(kUnitColumns, t_.n - column),
-            .k = t_.k - k,
-            .pieces = std::min(kBlockPieces, pieces_ - piece)};
+  // True if several panels are packed at once. A last piece that is not whole would leave no room
+  // for its zeros between them.
+  static bool packs_panels(const TileArguments& t) {
+    return t.b.k_stride != 1 && t.k > 0 && t.k <= kPackedPieces * kUnitDepth &&
+           t.k % kUnitDepth == 0;
+  }
+
+  // Returns the number of words from one packed panel to the next.
+  static std::int64_t panel_words(std::int64_t pieces) {
+    return panel_stride<kUnitColumns>(pieces * kUnitWords);
+  }
+  // Returns where the words of a section are. Single panels take turns.
+  Word* words_at(std::int64_t index) const {
+    auto* words = reinterpret_cast<Word*>(t_.scratch);
+    return packs_panels_ ? words : words + index % 2 * panel_words(kBlockPieces);
+  }
+
+  // Packs pieces [first, last) of a section, with zeros after the last k.
+  void pack(const Section& s, std::int64_t first, std::int64_t last, Word* words) const {
+    if (first >= last) return;
+    Word* to = words + first * kUnitWords * kUnitColumns;
+    const std::int64_t k = (s.piece + first) * kUnitDepth;
+    const std::int64_t depth = std::min((s.piece + last) * kUnitDepth, t_.k) - k;
+    lamina::cpu::pack<PairWords, kUnitColumns>(t_.b.from(s.column, k, sizeof(std::uint16_t)),
+                                               s.columns, depth, to);
+    std::fill(to + words_of<PairWords>(depth) * kUnitColumns,
+              words + last * kUnitWords * kUnitColumns, 0);
+  }
+
+  // Packs a part of the next section, unless it would take the place of this one.
+  void pack_part(Packing& next) const {
+    if (packs_panels_) return;
+    const std::int64_t until = next.section.pieces * ++next.step / next.steps;
+    pack(next.section, next.packed, until, next.words);
+    next.packed = until;
   }
 
   // Returns where the sums of a panel are between blocks, from row `begin` on.
-  float* sums_of(std::int64_t panel, std::int64_t begin) const {
-    if (!t_.sums) return reinterpret_cast<float*>(words_of_block(0) + 2 * kBlockWords);
-    return t_.sums + (panel * round_up(t_.m, std::int64_t{kUnitRows}) + begin) * kUnitColumns;
+  float* sums_of(std::int64_t column, std::int64_t begin) const {
+    if (!t_.sums) return reinterpret_cast<float*>(t_.scratch) + kPackedWords;
+    return t_.sums + column * round_up(t_.m, std::int64_t{kUnitRows}) + begin * kUnitColumns;
   }
 
-  // Multiplies the rows with a block, and packs the next one.
-  void run_block(std::int64_t index, const UnitBlock& block, const UnitBlock& next,
-                 std::int64_t begin, std::int64_t past) {
-    const std::int64_t panel = index / blocks_, depth = index % blocks_;
-    const bool add = depth > 0 || !t_.is_first, last = depth + 1 == blocks_ && t_.is_last;
-    float* sums = sums_of(panel, begin);
-    std::int64_t packed = 0;
+  std::int64_t blocks_of(const Section& s) const {
+    return s.pieces > 0 ? divide_up(s.pieces, block_pieces_) : 1;
+  }
+
+  // Multiplies the rows with a section, panel by panel and block by block.
+  void run_section(const Section& s, const Word* words, Packing& next, std::int64_t begin,
+                   std::int64_t past) {
+    for (std::int64_t column = 0; column < s.columns; column += kUnitColumns) {
+      for (std::int64_t block = 0; block < blocks_of(s); ++block) {
+        const std::int64_t piece = block * block_pieces_;
+        run_block({.column = s.column + column,
+                   .columns = std::min<std::int64_t>(kUnitColumns, s.columns - column),
+                   .piece = s.piece + piece,
+                   .pieces = std::min(block_pieces_, s.pieces - piece),
+                   .words = words + piece * kUnitWords * kUnitColumns},
+                  next, begin, past);
+      }
+      words += panel_words(s.pieces);
+    }
+  }
+
+  // Multiplies the rows with a block, and packs a part of the next section.
+  void run_block(const Block& b, Packing& next, std::int64_t begin, std::int64_t past) {
+    const bool add = b.piece > 0 || !t_.is_first;
+    const bool last = b.piece + b.pieces == pieces_ && t_.is_last;
+    float* sums = sums_of(b.column, begin);
     alignas(64) float finished[2 * kUnitSums];
     for (std::int64_t row = begin; row < past; row += 2 * kUnitRows, sums += 2 * kUnitSums) {
       const std::int64_t rows = std::min<std::int64_t>(2 * kUnitRows, past - row);
       configure(rows);
       UnitRows a = unit_rows_at(t_, row);
-      a.data += depth * kBlockPieces * kUnitDepth;
+      a.data += b.piece * kUnitDepth;
       const auto multiply =
           rows > kUnitRows ? unit_multiply<Unit, true> : unit_multiply<Unit, false>;
-      multiply(a, words_of_block(index), block.pieces, add ? sums : nullptr,
-               last ? finished : sums);
-      if (last) finish(t_, finished, kUnitColumns, row, rows, panel * kUnitColumns, block.columns);
-      const std::int64_t until = next.pieces * (row + rows - begin) / (past - begin);
-      next.pack(packed, until, words_of_block(index + 1));
-      packed = until;
+      multiply(a, b.words, b.pieces, add ? sums : nullptr, last ? finished : sums);
+      if (last) finish(t_, finished, kUnitColumns, row, rows, b.column, b.columns);
+      pack_part(next);
     }
   }
 
@@ -252,7 +311,9 @@ class UnitProduct {
   }
 
   const TileArguments& t_;
-  std::int64_t pieces_, blocks_, panels_;
+  std::int64_t pieces_;
+  bool packs_panels_;
+  std::int64_t block_pieces_, section_pieces_, section_columns_;
   std::int64_t configured_rows_ = 0;
 };
 
