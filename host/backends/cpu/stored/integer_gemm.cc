@@ -37,6 +37,14 @@ class IntegerKernels {
   IntegerMultiply multiply(const IntegerTileFunctions::Format& format) const {
     return unit_ ? unit_->of(format) : format.multiply;
   }
+  // As Format::pack, for multiply().
+  void pack(const IntegerTileFunctions::Format& format, const std::byte* w, std::int64_t count,
+            std::int64_t k, std::byte* panel) const {
+    format.pack(w, count, k, panel);
+    if (unit_)
+      units_.change_panel(format.offset, format.has_minimum, format.parts, k / kActivationBlock,
+                          panel);
+  }
 
  private:
   const IntegerTileFunctions& vectors_ = isa_table<IntegerTileFunctions>();
@@ -158,7 +166,8 @@ class TiledIntegerGemms final : public GemvGroup {
     std::byte* packed_columns = workspace + quantised_bytes_ + packed_bytes_ +
                                 panel_bytes_ * static_cast<std::size_t>(thread);
     const auto* b = static_cast<const std::byte*>(operands.w);
-    member.format->pack(b + column * spec.b_stored->bytes_of(spec.k), t.n, t.k, packed_columns);
+    kernels_.pack(*member.format, b + column * spec.b_stored->bytes_of(spec.k), t.n, t.k,
+                  packed_columns);
     const IntegerMultiply product = kernels_.multiply(*member.format);
     product(t, workspace + quantised_bytes_, packed_columns);
   }

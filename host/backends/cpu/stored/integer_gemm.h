@@ -92,6 +92,10 @@ struct IntegerUnitFunctions {
   };
   Unit emulated, amx;
   IntegerSlabs slabs;
+  // Changes a panel that a Format has packed to what multiply() reads: codes of formats without
+  // minima are signed.
+  void (*change_panel)(int offset, bool has_minimum, int parts, std::int64_t blocks,
+                       std::byte* panel);
 
   // Only avx512 has functions, as IntegerTileFunctions.
   static const IntegerUnitFunctions avx512, avx2, portable;

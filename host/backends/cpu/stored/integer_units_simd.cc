@@ -50,71 +50,99 @@ void pack_rows(const QuantisedStep* rows, std::int64_t count, std::int64_t k, in
     }
 }
 
-using Products = std::int32_t[kSlabRows][kTileColumns];
+// The products of 16 rows of x and 16 columns of w, for one part of a block.
+using Products = std::int32_t[kSlabRows][kLanes];
 using Sums = float[kSlabRows][kTileColumns];
 
-// Sets products to the sums of one part of a block. Tiles 0 to 2 contain products, 3 rows of x,
-// 4 to 6 columns.
-template <class Unit, int kParts>
-void multiply_part(const UnitBlock& x, const std::uint8_t (*codes)[kTileColumns][4], int part,
-                   Products& products) {
-  constexpr std::int64_t kStep = kTileColumns * 4, kTileBytes = kLanes * 4;
+// Sets products to the sums of one part of a block for columns from `column` on. Tile 0 contains
+// products, 1 rows of x, 2 columns.
+template <class Unit, int kParts, bool kHasMinimum>
+void multiply_part(const UnitBlock& x, const PanelBlock<kParts, kHasMinimum>& w, int part,
+                   int column, Products& products) {
   constexpr int kPartValues = kActivationBlock / kParts;
-  const std::uint8_t* columns = codes[part * kPartValues / 4][0];
-  Unit::template load<3>(x.codes[0] + part * kPartValues, kActivationBlock);
   Unit::template zero<0>();
-  Unit::template load<4>(columns, kStep);
-  Unit::template multiply_int8<0, 3, 4, Signs::su>();
-  Unit::template zero<1>();
-  Unit::template load<5>(columns + kTileBytes, kStep);
-  Unit::template multiply_int8<1, 3, 5, Signs::su>();
-  Unit::template zero<2>();
-  Unit::template load<6>(columns + 2 * kTileBytes, kStep);
-  Unit::template multiply_int8<2, 3, 6, Signs::su>();
-  Unit::template store<0>(products[0], kStep);
-  Unit::template store<1>(products[0] + kLanes, kStep);
-  Unit::template store<2>(products[0] + 2 * kLanes, kStep);
+  Unit::template load<1>(x.codes[0] + part * kPartValues, kActivationBlock);
+  Unit::template load<2>(w.codes[part * kPartValues / 4][column], kTileColumns * 4);
+  Unit::template multiply_int8<0, 1, 2, kHasMinimum ? Signs::su : Signs::ss>();
+  Unit::template store<0>(products[0], kLanes * 4);
 }
 
 // Adds the products of one part, times scales, to the sums, in the order of integer_gemm.h.
 template <int kParts, bool kHasMinimum>
 LAMINA_SIMD void add_part(const UnitBlock& x, const PanelBlock<kParts, kHasMinimum>& w, int part,
-                          const Products& products, Sums& sums) {
-  for (int v = 0; v < kTiles; ++v) {
-    const int column = v * kLanes;
-    const Float w_scales = load(w.scales[part] + column);
-    for (int r = 0; r < kSlabRows; ++r) {
-      Float sum = load(sums[r] + column);
-      if constexpr (kHasMinimum)
-        sum = fma(load(w.scales[kParts + part] + column),
-                  splat(factor_of_minimum<kParts>(x, part, r)), sum);
-      const std::int32_t init = init_of<kParts, kHasMinimum>(x, part, r);
-      const Int product = load_raw<Int>(products[r] + column) + splat<Int>(init);
-      store(sums[r] + column, fma(convert<Float>(product) * splat(x.scales[r]), w_scales, sum));
+                          int column, const Products& products, Float (&sums)[kSlabRows]) {
+  const Float w_scales = load(w.scales[part] + column);
+#pragma GCC unroll 16
+  for (int r = 0; r < kSlabRows; ++r) {
+    Int product = load_raw<Int>(products[r]);
+    if constexpr (kHasMinimum) {
+      sums[r] = fma(load(w.scales[kParts + part] + column),
+                    splat(factor_of_minimum<kParts>(x, part, r)), sums[r]);
+      product = product + splat<Int>(init_of<kParts, kHasMinimum>(x, part, r));
     }
+    sums[r] = fma(convert<Float>(product) * splat(x.scales[r]), w_scales, sums[r]);
   }
+}
+
+// Adds the products of `count` blocks to 16 columns of sums. They stay in registers, and the unit
+// works on the next products meanwhile.
+template <class Unit, int kParts, bool kHasMinimum>
+void add_blocks(const UnitBlock* x, const PanelBlock<kParts, kHasMinimum>* w, std::int64_t count,
+                int column, Sums& all) {
+  constexpr int kAhead = 2;
+  alignas(64) Products products[kAhead];
+  Float sums[kSlabRows];
+#pragma GCC unroll 16
+  for (int r = 0; r < kSlabRows; ++r) sums[r] = load(all[r] + column);
+  const std::int64_t parts = count * kParts;
+  const auto multiply = [&](std::int64_t i) __attribute__((always_inline)) {
+    multiply_part<Unit>(x[i / kParts], w[i / kParts], static_cast<int>(i % kParts), column,
+                        products[i % kAhead]);
+  };
+  multiply(0);
+  for (std::int64_t i = 0; i < parts; ++i) {
+    if (i + 1 < parts) multiply(i + 1);
+    add_part(x[i / kParts], w[i / kParts], static_cast<int>(i % kParts), column,
+             products[i % kAhead], sums);
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kSlabRows; ++r) store(all[r] + column, sums[r]);
 }
 
 template <class Unit, int kParts, bool kHasMinimum>
 void multiply(const TileArguments& t, const std::byte* slabs, const std::byte* panel) {
   constexpr auto kPartBytes = static_cast<std::uint8_t>(kActivationBlock / kParts);
   constexpr auto kPartRows = static_cast<std::uint8_t>(kPartBytes / 4);
+  constexpr std::int64_t kBlocksAtOnce = 32;  // of x: 24 KiB stay in L1 for all columns
   const auto* w = reinterpret_cast<const PanelBlock<kParts, kHasMinimum>*>(panel);
   const auto* x = reinterpret_cast<const UnitBlock*>(slabs);
   const std::int64_t blocks = t.k / kActivationBlock;
-  Unit::configure({.rows = {16, 16, 16, kSlabRows, kPartRows, kPartRows, kPartRows, 0},
-                   .row_bytes = {64, 64, 64, kPartBytes, 64, 64, 64, 64}});
+  Unit::configure(
+      {.rows = {16, kSlabRows, kPartRows}, .row_bytes = {64, kPartBytes, 64, 64, 64, 64, 64, 64}});
   for (std::int64_t row = 0; row < t.m; row += kSlabRows, x += blocks) {
-    alignas(64) Products products;
     alignas(64) Sums sums = {};
-    for (std::int64_t block = 0; block < blocks; ++block)
-      for (int part = 0; part < kParts; ++part) {
-        multiply_part<Unit, kParts>(x[block], w[block].codes, part, products);
-        add_part(x[block], w[block], part, products, sums);
-      }
+    for (std::int64_t block = 0; block < blocks; block += kBlocksAtOnce)
+      for (int column = 0; column < t.n; column += kLanes)
+        add_blocks<Unit>(x + block, w + block, std::min(kBlocksAtOnce, blocks - block), column,
+                         sums);
     finish(t, sums[0], kTileColumns, row, std::min<std::int64_t>(kSlabRows, t.m - row), 0, t.n);
   }
   Unit::release();
+}
+
+// Makes the codes of a panel signed, unless its format has minima: then sums need no offset.
+void make_signed(int offset, bool has_minimum, int parts, std::int64_t blocks, std::byte* panel) {
+  if (has_minimum || offset == 0) return;
+  const auto subtract = [&](auto* block) {
+    for (std::int64_t i = 0; i < blocks; ++i)
+      for (auto& word : block[i].codes)
+        for (auto& codes : word)
+          for (std::uint8_t& code : codes) code = static_cast<std::uint8_t>(code - offset);
+  };
+  if (parts == 1)
+    subtract(reinterpret_cast<PanelBlock<1, false>*>(panel));
+  else
+    subtract(reinterpret_cast<PanelBlock<2, false>*>(panel));
 }
 
 template <class Unit>
@@ -126,7 +154,8 @@ constexpr IntegerUnitFunctions::Unit functions_of(std::string_view name) {
 
 constexpr IntegerUnitFunctions kFunctions = {functions_of<PlainTiles>("integer tiles emulated"),
                                              functions_of<AmxTiles>("integer tiles amx"),
-                                             {kSlabRows, sizeof(UnitBlock), pack_rows}};
+                                             {kSlabRows, sizeof(UnitBlock), pack_rows},
+                                             make_signed};
 #else
 constexpr IntegerUnitFunctions kFunctions = {};
 #endif
