@@ -23,6 +23,30 @@ TemplateValue floor_mod(Integer a, Integer b) {
   return TemplateValue::integer(rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest);
 }
 
+// Returns a / b, rounded once. REQUIRES: b != 0.
+double quotient_of(Integer a, Integer b) {
+  __extension__ typedef unsigned __int128 Unsigned;
+  constexpr Unsigned kExact = Unsigned{1} << 53;  // doubles have all integers up to here
+  const Unsigned numerator = static_cast<Unsigned>(a < 0 ? -a : a);
+  const Unsigned divisor = static_cast<Unsigned>(b < 0 ? -b : b);
+  if (numerator <= kExact && divisor <= kExact)
+    return static_cast<double>(a) / static_cast<double>(b);
+  if (a == 0) return b < 0 ? -0.0 : 0.0;
+  // The quotient in units of 2^exponent, with two bits more than a double. Its last bit is also set
+  // if there is a rest, so the conversion to double rounds as the exact value would.
+  Unsigned quotient = numerator / divisor, rest = numerator % divisor;
+  int exponent = 0;
+  for (; quotient < 4 * kExact; --exponent) {
+    rest *= 2;
+    const bool bit = rest >= divisor;
+    quotient = 2 * quotient + bit;
+    if (bit) rest -= divisor;
+  }
+  quotient |= rest != 0;
+  const double magnitude = std::ldexp(static_cast<double>(quotient), exponent);
+  return (a < 0) != (b < 0) ? -magnitude : magnitude;
+}
+
 TemplateValue power(Integer base, Integer exponent) {
   if (exponent < 0) {
     if (base == 0) fail("0.0 cannot be raised to a negative power");
@@ -50,9 +74,7 @@ TemplateValue whole_arithmetic(std::string_view sign, Integer a, Integer b) {
     return power(a, b);
   } else {
     if (b == 0) fail("division by zero");
-    if (sign == "/")  // doubles would round a and b before the quotient
-      return TemplateValue::real(
-          static_cast<double>(static_cast<long double>(a) / static_cast<long double>(b)));
+    if (sign == "/") return TemplateValue::real(quotient_of(a, b));
     return sign == "//" ? floor_div(a, b) : floor_mod(a, b);
   }
   return TemplateValue::integer(out);
