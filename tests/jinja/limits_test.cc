@@ -127,6 +127,40 @@ TEST(JinjaLimits, DeepValuesAreRefused) {
       "values inside each other");
 }
 
+// Filters that compute their elements later keep their arguments.
+TEST(JinjaLimits, ChainsOfGeneratorsAreRefused) {
+  const auto chained = [](std::string_view link) {
+    return fmt::format(
+        "{{% set n = namespace(g=[1] | map('abs')) %}}{{% for i in range(30000) %}}"
+        "{{% set n.g = {} %}}{{% endfor %}}",
+        link);
+  };
+  for (const char* link :
+       {"n.g | map('abs')", "[1] | select('in', n.g)", "[1] | reject('in', [n.g])",
+        "[{}] | selectattr('x', 'in', n.g)", "[{}] | map(attribute='x', default=n.g)",
+        "[[1]] | map('join', d=n.g)", "[1] | unique(attribute=n.g)", "[[1]] | map('first', n.g)"}) {
+    SCOPED_TRACE(link);
+    expect_limit(chained(link), "values inside each other");
+  }
+  EXPECT_EQ(render("{% set n = namespace(g=[1] | map('abs')) %}{% for i in range(150) %}"
+                   "{% set n.g = n.g | select('in', [1]) %}{% endfor %}{{ n.g | list }}"),
+            "[1]");
+}
+
+// Namespaces have depth 1, whatever their attributes refer to.
+TEST(JinjaLimits, GeneratorsThatReadEachOtherThroughNamespacesEnd) {
+  const auto chained = [](int links) {
+    return fmt::format(
+        "{{% set n = namespace(p=namespace(g=[1])) %}}{{% for i in range({}) %}}"
+        "{{% set n.p = namespace(g=[n.p] | map(attribute='g') | map('list')) %}}{{% endfor %}}"
+        "{{{{ n.p.g | list }}}}",
+        links);
+  };
+  expect_limit(chained(30000), "reads more than 200 generators inside each other");
+  EXPECT_EQ(render(chained(3)), "[[[[1]]]]");
+  EXPECT_EQ(render("{% set a = [0] | map('abs') %}{{ a | list }}"), "[0]");  // after a failure
+}
+
 // Two references to the same list, nested 100 times: 2^100 elements to print.
 TEST(JinjaLimits, SharedValuesDoNotMultiply) {
   const std::string grow =

@@ -19,6 +19,10 @@ std::span<const Filter> selection_filters();  // selection_filters.cc: map, sele
 TemplateValue look_up_attribute(Interpreter& interpreter, const TemplateValue& of,
                                 const TemplateValue* attribute,
                                 const TemplateValue* absent = nullptr);
+// Makes the result of a filter whose elements are computed when they are read. `next` keeps `value`
+// and arguments of the call.
+TemplateValue computed_later(const TemplateValue& value, const CallArguments& call,
+                             Generator::Next next);
 // Strings in lower case, for comparisons without case; other values unchanged.
 TemplateValue without_case(const TemplateValue& value);
 

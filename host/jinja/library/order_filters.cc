@@ -99,7 +99,8 @@ class SeenKeys {
 
 TemplateValue unique(Interpreter& interpreter, const TemplateValue& value, Call call) {
   const Parameters p(call, "unique", {"case_sensitive", "attribute"});
-  return TemplateValue::generator(
+  return computed_later(
+      value, call,
       [&interpreter, items = Elements(value), seen = SeenKeys(), case_sensitive = p.flag(0, false),
        attribute = p.get(1) ? *p.get(1) : TemplateValue::none()]() mutable {
         std::optional<TemplateValue> item;
@@ -108,8 +109,7 @@ TemplateValue unique(Interpreter& interpreter, const TemplateValue& value, Call 
                   key_of(look_up_attribute(interpreter, *item, given(&attribute)), case_sensitive)))
             break;
         return item;
-      },
-      value.depth());
+      });
 }
 
 TemplateValue groupby(Interpreter& interpreter, const TemplateValue& value, Call call) {

@@ -1,6 +1,8 @@
 // Filters that apply other filters or tests to each element: map, select, reject and their variants
 // for attributes. They look at an element when it is read, so elements that are not read cannot be
 // errors.
+#include <algorithm>
+
 #include "jinja/interpreter.h"
 #include "jinja/library/filters.h"
 
@@ -24,16 +26,15 @@ CallArguments without_first(Call call, std::size_t count) {
 
 TemplateValue map_attribute(Interpreter& interpreter, const TemplateValue& value, Call call) {
   const Parameters p(call, "map", {"attribute", "default"});
-  return TemplateValue::generator(
-      [&interpreter, items = elements_if_any(value), attribute = p.need(0),
-       absent = p.get(1) ? *p.get(1) : TemplateValue::none()]() mutable {
-        std::optional<TemplateValue> item = items.next();
-        if (item)
-          item = look_up_attribute(interpreter, *item, &attribute,
-                                   absent.is(Kind::none) ? nullptr : &absent);
-        return item;
-      },
-      value.depth());
+  return computed_later(value, call,
+                        [&interpreter, items = elements_if_any(value), attribute = p.need(0),
+                         absent = p.get(1) ? *p.get(1) : TemplateValue::none()]() mutable {
+                          std::optional<TemplateValue> item = items.next();
+                          if (item)
+                            item = look_up_attribute(interpreter, *item, &attribute,
+                                                     absent.is(Kind::none) ? nullptr : &absent);
+                          return item;
+                        });
 }
 
 TemplateValue map(Interpreter& interpreter, const TemplateValue& value, Call call) {
@@ -45,15 +46,14 @@ TemplateValue map(Interpreter& interpreter, const TemplateValue& value, Call cal
   const std::string name = to_utf8(need_text(call.positional[0], "the name of a filter"));
   const Filter* filter = find_filter(name);
   if (!filter) throw TemplateFailure(describe_unknown_filter(name));
-  return TemplateValue::generator(
-      [&interpreter, items = elements_if_any(value), filter,
-       arguments = without_first(call, 1)]() mutable {
-        Budget::step();
-        std::optional<TemplateValue> item = items.next();
-        if (item) item = filter->apply(interpreter, *item, arguments);
-        return item;
-      },
-      value.depth());
+  return computed_later(value, call,
+                        [&interpreter, items = elements_if_any(value), filter,
+                         arguments = without_first(call, 1)]() mutable {
+                          Budget::step();
+                          std::optional<TemplateValue> item = items.next();
+                          if (item) item = filter->apply(interpreter, *item, arguments);
+                          return item;
+                        });
 }
 
 // select and reject, by elements or by one of their attributes.
@@ -69,7 +69,8 @@ TemplateValue select(Interpreter& interpreter, const TemplateValue& value, Call 
     if (!test) throw TemplateFailure(describe_unknown_test(name));
     arguments = without_first(call, kFirst + 1);
   }
-  return TemplateValue::generator(
+  return computed_later(
+      value, call,
       [&interpreter, items = elements_if_any(value), test, arguments,
        attribute = of_attribute ? call.positional[0] : TemplateValue()]() mutable {
         std::optional<TemplateValue> item;
@@ -81,8 +82,7 @@ TemplateValue select(Interpreter& interpreter, const TemplateValue& value, Call 
             break;
         }
         return item;
-      },
-      value.depth());
+      });
 }
 
 constexpr Filter kSelectionFilters[] = {
@@ -96,5 +96,10 @@ constexpr Filter kSelectionFilters[] = {
 }  // namespace
 
 std::span<const Filter> selection_filters() { return kSelectionFilters; }
+
+TemplateValue computed_later(const TemplateValue& value, Call call, Generator::Next next) {
+  return TemplateValue::generator(
+      std::move(next), std::max({value.depth(), deepest(call.positional), deepest(call.named)}));
+}
 
 }  // namespace lamina::jinja

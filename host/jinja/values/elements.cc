@@ -105,10 +105,20 @@ Vector<TemplateValue> elements(const TemplateValue& value) {
 }
 
 std::optional<TemplateValue> Generator::next() {
+  // Generators that read each other through namespaces are deeper than their values.
+  thread_local unsigned num_running = 0;
   if (runs_) fail("generator already executing");
+  if (num_running >= kMaxNesting)
+    fail("reads more than {} generators inside each other", kMaxNesting);
   struct Running {
-    explicit Running(bool& flag) : flag_(flag) { flag_ = true; }
-    ~Running() { flag_ = false; }
+    explicit Running(bool& flag) : flag_(flag) {
+      flag_ = true;
+      ++num_running;
+    }
+    ~Running() {
+      flag_ = false;
+      --num_running;
+    }
     bool& flag_;
   } const running(runs_);
   return next_();

@@ -70,8 +70,8 @@ TemplateValue TemplateValue::generator(Vector<TemplateValue> items) {
   return generator([of = Elements(all)]() mutable { return of.next(); }, all.depth());
 }
 
-TemplateValue TemplateValue::generator(Generator::Next next, unsigned depth_of_source) {
-  return object(Kind::generator, std::make_shared<Generator>(std::move(next), depth_of_source));
+TemplateValue TemplateValue::generator(Generator::Next next, unsigned depth_of_parts) {
+  return object(Kind::generator, std::make_shared<Generator>(std::move(next), depth_of_parts));
 }
 
 TemplateValue TemplateValue::undefined(std::string why) {
@@ -93,13 +93,13 @@ unsigned deepest(const Vector<TemplateValue>& items) {
   return depth;
 }
 
-namespace {
-
 unsigned deepest(const Vector<Dict::Entry>& entries) {
   unsigned depth = 0;
   for (const auto& [key, value] : entries) depth = std::max({depth, key.depth(), value.depth()});
   return depth;
 }
+
+namespace {
 
 // A dict with up to this many entries is searched linearly.
 constexpr std::size_t kFewEntries = 16;

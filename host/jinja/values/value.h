@@ -86,7 +86,7 @@ class TemplateValue {
   static TemplateValue tuple(Vector<TemplateValue> items);
   static TemplateValue generator(Vector<TemplateValue> items);
   static TemplateValue generator(std::function<std::optional<TemplateValue>()> next,
-                                 unsigned depth_of_source);
+                                 unsigned depth_of_parts);
   static TemplateValue undefined(std::string why);
   template <typename T>
   static TemplateValue object(Kind kind, std::shared_ptr<T> object) {
@@ -142,6 +142,7 @@ struct Why : Object {
 };
 
 unsigned deepest(const Vector<TemplateValue>& items);
+unsigned deepest(const Vector<std::pair<TemplateValue, TemplateValue>>& entries);
 
 // Lists and tuples, also views.
 struct ListObject : Object {
@@ -155,9 +156,9 @@ struct ListObject : Object {
 class Generator : public Object {
  public:
   using Next = std::function<std::optional<TemplateValue>()>;  // nullopt: no more elements
-  // `depth_of_source`: of the value whose elements it changes.
-  Generator(Next next, unsigned depth_of_source)
-      : Object(sizeof(Generator), depth_of_source + 1), next_(std::move(next)) {}
+  // `depth_of_parts`: the greatest of the values that `next` keeps, eg arguments of a filter.
+  Generator(Next next, unsigned depth_of_parts)
+      : Object(sizeof(Generator), depth_of_parts + 1), next_(std::move(next)) {}
   std::optional<TemplateValue> next();
 
  private:
