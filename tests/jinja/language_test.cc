@@ -271,6 +271,11 @@ TEST(Jinja, FormatsAreAsInPython) {
        "00,001,234|0,001,234|00,001,234.5|0x0_0000_00ff|-0,001,234|0000inf"},
       {"'%#08x|%#.6x|%#8x|%08d|%-8d|%+#09x' % (255, 255, 255, -5, 5, 255)",
        "0x0000ff|0x0000ff|    0xff|-0000005|5       |+0x0000ff"},
+      {"'{:010,}|{:010,}|{:012,.2f}'.format('inf' | float, 'nan' | float, '-inf' | float)",
+       "0000000inf|0000000nan|-00000000inf"},
+      {"'{:#}|{:#}|{:#}|{:#}|{:#010,}|{:#}'"
+       ".format(1e300, 1e-7, 1.5e300, 3.0, 1e16, 'inf' | float)",
+       "1.e+300|1.e-07|1.5e+300|3.0|0,001.e+16|inf"},
       {"'{0[additional_properties_x]}'.format({'additional_properties_x': 3})", "3"},
   };
   for (const auto& [source, text] : cases)

@@ -70,9 +70,11 @@ Spec read_spec(TextView text) {
   return spec;
 }
 
-// Adds leading zeros up to a width, and separators between all groups of digits.
+// Adds leading zeros up to a width, and separators between all groups of digits; no separators to
+// infinities and NaNs, which have no digits.
 std::string group(const std::string& digits, char separator, std::size_t every,
                   std::int64_t width) {
+  if (digits.empty()) separator = 0;
   std::size_t count = digits.size();
   const auto is_short = [&] {
     const std::size_t num_separators = separator && count ? (count - 1) / every : 0;
@@ -132,12 +134,15 @@ std::string format_magnitude(double magnitude, const Spec& spec) {
   const int precision = spec.precision.value_or(6);
   Budget::step(static_cast<std::uint64_t>(precision) / 16);
   std::string out;
-  if (!type && !spec.precision)
+  if (!type && !spec.precision) {
     out = format_real(magnitude);
-  else if (!type)
+    const std::size_t e = out.find('e');
+    if (spec.alternate && e != out.npos && out.find('.') == out.npos) out.insert(e, ".");
+  } else if (!type) {
     out = format_short(magnitude, spec.alternate, std::max(precision, 1));
-  else
+  } else {
     out = print_real(magnitude, spec.alternate, precision, type);
+  }
   if (!type && out.find_first_of(".en") == out.npos) out += ".0";
   return spec.type == '%' ? out + "%" : out;
 }
