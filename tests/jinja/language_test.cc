@@ -363,6 +363,13 @@ TEST(Jinja, WordWrapBreaksAtHyphensUnlessToldOtherwise) {
             "a well-k\nnown\nthing");
   EXPECT_EQ(render("{{ 'one-two-three four' | wordwrap(5, false, none, false) }}"),
             "one-two-three\nfour");
+  EXPECT_EQ(render("{{ 'ab--cd e--' | wordwrap(4, false) }} {{ 'ab--cd' | wordwrap(5) }}"),
+            "ab--\ncd\ne-- ab--\ncd");
+  EXPECT_EQ(render("{{ 'e-mail x-y-z' | wordwrap(3, wrapstring='|') }}"), "e-|mai|l x|-y-|z");
+  EXPECT_EQ(render("{{ '    -------- x' | wordwrap(2, wrapstring='|') }}"), "  |--|--|--|--|x");
+  EXPECT_EQ(render("{{ '    abcdefgh' | wordwrap(4, wrapstring='|') }}"), "    |abcd|efgh");
+  EXPECT_EQ(render("{{ 'ab   cdefgh' | wordwrap(5, wrapstring='|') }}"), "ab   |cdefg|h");
+  EXPECT_EQ(render("{{ 'q-w-e-r' | wordwrap(1, false, wrapstring='|') }}"), "q-w-|e-r");
 }
 
 TEST(Jinja, TheCallerSetsTheClock) {

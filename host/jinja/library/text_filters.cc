@@ -119,53 +119,88 @@ TemplateValue wordcount(Interpreter&, const TemplateValue& value, Call call) {
   return TemplateValue::integer(words);
 }
 
+bool is_blank(Char c) { return code_of(c) == ' ' || code_of(c) == '\t'; }
+bool is_hyphen(Char c) { return code_of(c) == '-'; }
+bool is_of_word(Char c) { return is_word_character(c) || contains(U"!\"'&.,?", c); }
+bool is_no_digit(Char c) { return is_word_character(c) && !is_decimal(c); }
+
+// Returns the end of the white space or word at `begin`, by the rules of Python's textwrap: a
+// hyphen between letters ends a word, and dashes ("--") between words are words.
+std::size_t end_of_part(TextView line, std::size_t begin, bool at_hyphens) {
+  const auto is = [&](bool (*kind)(Char), std::size_t at) {
+    return at < line.size() && kind(line[at]);
+  };
+  // Returns `at` if no dashes begin there.
+  const auto end_of_dashes = [&](std::size_t at) {
+    if (at == 0 || !is(is_of_word, at - 1)) return at;
+    std::size_t end = at;
+    while (is(is_hyphen, end)) ++end;
+    return end - at >= 2 && is(is_word_character, end) ? end : at;
+  };
+  const auto ends_with_hyphen = [&](std::size_t at) {
+    if (at < 2 || !is(is_hyphen, at) || !is(is_no_digit, at - 1) || !is(is_no_digit, at + 1))
+      return false;
+    const bool after =
+        is(is_no_digit, at - 2) || (at > 2 && is(is_hyphen, at - 2) && is(is_no_digit, at - 3));
+    const bool before =
+        is(is_no_digit, at + 2) || (is(is_hyphen, at + 2) && is(is_no_digit, at + 3));
+    return after && before;
+  };
+  std::size_t end = begin;
+  if (is_blank(line[begin])) {
+    while (is(is_blank, end)) ++end;
+    return end;
+  }
+  if (at_hyphens && (end = end_of_dashes(begin)) > begin) return end;
+  for (end = begin + 1; end < line.size() && !is_blank(line[end]); ++end) {
+    if (!at_hyphens) continue;
+    if (ends_with_hyphen(end)) return end + 1;
+    if (end_of_dashes(end) > end) break;
+  }
+  return end;
+}
+
+// Returns the part of a long word that fits into `room`: up to a hyphen if there is one.
+TextView beginning_of_word(TextView word, std::size_t room, bool at_hyphens) {
+  const TextView fits = word.substr(0, room);
+  const std::size_t hyphen = at_hyphens ? rfind(fits, U"-") : TextView::npos;
+  return hyphen != TextView::npos && !strip(fits.substr(0, hyphen), Side::both, U"-").empty()
+             ? fits.substr(0, hyphen + 1)
+             : fits;
+}
+
 // Lines of at most `width` characters, broken at white space, or inside longer words.
 void wrap_line(TextView line, std::size_t width, bool break_words, bool at_hyphens,
                Vector<Text>& out) {
   Budget::step(line.size() / 8);
-  Text current;
-  const auto finish = [&] {
-    if (const TextView kept = strip(current, Side::right); !kept.empty()) out.emplace_back(kept);
-    current.clear();
+  std::size_t at = 0;
+  const auto next_part = [&] {
+    const std::size_t begin = at;
+    if (begin < line.size()) at = end_of_part(line, begin, at_hyphens);
+    return line.substr(begin, at - begin);
   };
-  while (!line.empty()) {
-    std::size_t end = 0;
-    const bool space = is_space(line[0]);
-    while (end < line.size() && is_space(line[end]) == space) ++end;
-    if (!space && at_hyphens)  // a word may be broken after a hyphen
-      for (std::size_t i = 1; i + 1 < end; ++i)
-        if (code_of(line[i]) == '-' && is_letter(line[i - 1]) && is_letter(line[i + 1])) {
-          end = i + 1;
-          break;
-        }
-    TextView chunk = line.substr(0, end);
-    line.remove_prefix(end);
-    if (current.size() + chunk.size() > width) {
-      if (space) {
-        // White space at the beginning is broken like a long word, and its last part stays.
-        if (break_words && current.empty() && out.empty())
-          current = chunk.substr(0, chunk.size() % width);
-        else
-          finish();
-        continue;
-      }
-      if (!current.empty() && (chunk.size() <= width || !break_words)) {
-        finish();
-      }
-      while (break_words && current.size() + chunk.size() > width) {
-        std::size_t room = width - current.size();
-        const TextView fits = chunk.substr(0, room);
-        const std::size_t hyphen = at_hyphens ? rfind(fits, U"-") : TextView::npos;
-        if (hyphen != TextView::npos && !strip(fits.substr(0, hyphen), Side::both, U"-").empty())
-          room = hyphen + 1;
-        out.push_back(current + Text(chunk.substr(0, room)));
-        chunk.remove_prefix(room);
-        current.clear();
-      }
+  const auto is_white = [](TextView part) { return strip(part, Side::both).empty(); };
+  TextView part = next_part();
+  while (!part.empty()) {
+    if (!out.empty() && is_white(part)) part = next_part();
+    Text current;
+    TextView last;
+    const auto add = [&](TextView beginning) {
+      last = beginning;
+      current += last;
+      part.remove_prefix(last.size());
+      if (part.empty()) part = next_part();
+    };
+    while (!part.empty() && current.size() + part.size() <= width) add(part);
+    if (part.size() > width) {
+      if (break_words)
+        add(beginning_of_word(part, width - current.size(), at_hyphens));
+      else if (current.empty())
+        add(part);
     }
-    if (!space || !current.empty() || out.empty()) current += chunk;
+    if (is_white(last)) current.resize(current.size() - last.size());
+    if (!current.empty()) out.push_back(std::move(current));
   }
-  finish();
 }
 
 TemplateValue wordwrap(Interpreter&, const TemplateValue& value, Call call) {
