@@ -120,8 +120,7 @@ std::vector<Difference> changing_of(std::vector<Difference> all, const EffectOf&
 void check_start_keys(const config::RunConfig& run, const Description& from,
                       const registry::Catalog& plugins, const decoder::ModelOptions& options,
                       const decoder::Model& model, const decoder::Model& source) {
-  // The values of another family are not the directory's.
-  const bool has_file = !run.model.path.empty() && model.family().name() == source.family().name();
+  const bool has_file = !run.model.path.empty();
   const std::vector<Difference> all = differences(model, source, has_file);
   std::vector<Difference> removing, others;
   for (const Difference& difference : all)

@@ -138,15 +138,18 @@ config::ModelSource with_own_keys(const Description& from, const config::RunConf
 
 [[noreturn]] void other_family(const config::RunConfig& run, const std::string& given,
                                const std::string& source, std::vector<std::string> notes) {
+  const bool has_key = run.values.has("family");  // else the model file determines it
   notes.emplace_back("remove it: with train.from the directory defines the family");
   throw UserError(
       ExitCode::usage,
-      {place_of(run, "family"),
-       fmt::format("is '{}', but {} is of family '{}'", given, run.train.from, source), notes});
+      {has_key ? place_of(run, "family") : fmt::format("{}: model", run.values.where("model.path")),
+       fmt::format("{} '{}', but {} is of family '{}'",
+                   has_key ? "is" : "describes a model of family", given, run.train.from, source),
+       notes});
 }
 
-// Builds the model of the run file from the directory's description. Its family is the directory's,
-// or one that exports as that family and trains its weights.
+// Builds the model of the run file from the directory's description, or from its model file. Its
+// family is the directory's, or one that exports as that family and trains its weights.
 std::unique_ptr<decoder::Model> make_own(const config::RunConfig& run, const Description& from,
                                          const decoder::Model& source,
                                          const registry::Catalog& plugins,
@@ -155,12 +158,19 @@ std::unique_ptr<decoder::Model> make_own(const config::RunConfig& run, const Des
     return make_adapted(with_own_keys(from, run), plugins, options, run, from.adapter);
   };
   const std::string& theirs = source.family().name();
-  const std::string given =
-      run.model.family.empty() ? theirs : registry::load_family(plugins, run.model.family).name();
+  const auto trains_theirs = [&](const decoder::Model& model) {
+    return model.family().name() == theirs || model.options().exports_as == theirs;
+  };
+  if (run.model.family.empty()) {
+    auto model = make();
+    if (trains_theirs(*model)) return model;
+    other_family(run, model->family().name(), theirs, {});
+  }
+  const std::string given = registry::load_family(plugins, run.model.family).name();
   if (given == theirs) return make();
   try {
     auto model = make();
-    if (model->options().exports_as == theirs) return model;
+    if (trains_theirs(*model)) return model;
   } catch (const UserError& error) {
     other_family(run, given, theirs,
                  {fmt::format("it cannot be '{}': {}", given, first_line(error.text()))});

@@ -150,6 +150,30 @@ TEST(KeysOfTheModel, OfAModelFileCountWithItsDefaults) {
                     "  remove the model file, or give it the values of the directory; ");
 }
 
+// Their tensors have the same names, but their defaults differ.
+TEST(KeysOfTheModel, OfAModelFileAreOfTheDirectorysFamily) {
+  const TempDir folder;
+  LoraRun::write_file(folder, "llama3_gqa");
+  std::string text = folder.read("model/config.json");
+  for (const auto& [llama, mistral] :
+       {std::pair{"\"LlamaForCausalLM\"", "\"MistralForCausalLM\""},
+        std::pair{"\"llama\"", "\"mistral\""}, std::pair{"\"rope_theta\": 500000.0,", ""}}) {
+    const std::size_t at = text.find(llama);
+    ASSERT_NE(at, text.npos) << llama;
+    text.replace(at, std::string_view(llama).size(), mistral);
+  }
+  const std::string file = "path=" + folder.write("other.json", text);
+  EXPECT_ERROR_SAYS(run_with(folder, "llama3_gqa", {file}), ExitCode::usage,
+                    "--set model." + file + ": model: describes a model of family 'mistral', but " +
+                        folder / "model" +
+                        " is of family 'llama2'\n"
+                        "  remove it: with train.from the directory defines the family");
+  const std::string toml =
+      "path=" + folder.write("other.toml", "family = \"mistral\"\n[model]\nvocab_size = 160\n");
+  EXPECT_ERROR_SAYS(run_with(folder, "llama3_gqa", {toml}), ExitCode::usage,
+                    "--set model." + toml + ": model: describes a model of family 'mistral', but ");
+}
+
 // The message names only the keys that change the model.
 TEST(KeysOfTheModel, AreNamedAloneWhereKeysOfTrainingDifferToo) {
   const TempDir folder;
