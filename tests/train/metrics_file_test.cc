@@ -77,6 +77,50 @@ TEST(MetricsFile, LinesFollowTheNameOfAFileThatWasReplaced) {
   EXPECT_EQ(run.read("metrics.jsonl"), "{\"step\":2}\n{\"step\":3}\n{\"step\":4}\n");
 }
 
+// As Python's "\n".join() writes it.
+TEST(MetricsFile, LinesFollowALineFeedInAFileThatWasReplaced) {
+  TempDir run;
+  MetricsFile file(run.path(), 0);
+  write_step(file, 1);
+  run.write("edited", "{\"step\":0}\n{\"step\":1}");
+  std::filesystem::rename(run / "edited", run / "metrics.jsonl");
+  file.renew();
+  write_step(file, 2);
+  EXPECT_EQ(run.read("metrics.jsonl"), "{\"step\":0}\n{\"step\":1}\n{\"step\":2}\n");
+}
+
+TEST(MetricsFile, LinesWaitUntilAFileThatWasReplacedCanBeOpened) {
+  TempDir run;
+  MetricsFile file(run.path(), 0);
+  write_step(file, 1);
+  std::filesystem::rename(run / "metrics.jsonl", run / "old");
+  std::filesystem::create_symlink("old", run / "metrics.jsonl");  // is not opened
+  file.renew();
+  write_step(file, 2);
+  run.write("edited", "{\"step\":1}");
+  std::filesystem::rename(run / "edited", run / "metrics.jsonl");
+  file.renew();
+  write_step(file, 3);
+  EXPECT_EQ(run.read("metrics.jsonl"), "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n");
+  EXPECT_EQ(run.read("old"), "{\"step\":1}\n");
+}
+
+TEST(MetricsFile, LinesWaitForADescriptorOfAFileThatWasReplaced) {
+  TempDir run;
+  MetricsFile file(run.path(), 0);
+  write_step(file, 1);
+  run.write("edited", "{\"step\":1}\n");
+  std::filesystem::rename(run / "edited", run / "metrics.jsonl");
+  {
+    const FewDescriptors none(-1);  // not even the one of the file that is closed
+    file.renew();
+    write_step(file, 2);
+  }
+  write_step(file, 3);
+  file.finish();
+  EXPECT_EQ(run.read("metrics.jsonl"), "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n");
+}
+
 TEST(MetricsFile, LinesWaitWhileAFolderHasTheName) {
   TempDir run;
   MetricsFile file(run.path(), 0);

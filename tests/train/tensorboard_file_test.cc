@@ -61,6 +61,23 @@ TEST(TensorboardFile, AFileThatWasRemovedBeginsAgain) {
   EXPECT_EQ(files[0].at(1).session_status, 1u);
 }
 
+TEST(TensorboardFile, AFileThatWasRemovedBeginsWithItsVersionOnceItCanBeMade) {
+  TempDir run;
+  TensorboardFile file(run.path(), 0);
+  write_loss(file, 1);
+  const fs::path path = *fs::directory_iterator(run / "tensorboard");
+  fs::remove(path);
+  fs::create_directory(path);
+  file.renew(1);
+  write_loss(file, 2);
+  fs::remove(path);
+  write_loss(file, 3);
+  EXPECT_EQ(steps_shown(run), (std::vector<std::int64_t>{2, 3}));
+  const auto files = testing::read_event_files(run / "tensorboard");
+  ASSERT_EQ(files.size(), 1u);
+  EXPECT_EQ(files[0].at(0).file_version, "brain.Event:2");
+}
+
 // Within one second and one process, so that the names are as similar as possible.
 TEST(TensorboardFile, RepeatedStepsReplaceTheStepsOfEarlierFiles) {
   TempDir run;

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <memory>
+#include <utility>
 
 #include "core/error.h"
 #include "core/log.h"
@@ -28,8 +29,27 @@ int AppendedFile::open() {
   const std::string folder = io::parent_directory(path_);
   // One level: a run directory that was moved is not made again.
   if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) return errno;
+  if (lost_) return open_again();
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
   return fd_ < 0 ? errno : 0;
+}
+
+int AppendedFile::open_again() {
+  struct stat named {};
+  if (::lstat(path_.c_str(), &named) == 0 && !S_ISREG(named.st_mode)) return EEXIST;
+  fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (fd_ < 0) return errno;
+  const off_t num_bytes = ::lseek(fd_, 0, SEEK_END);
+  char last = '\n';
+  if (num_bytes < 0 || (num_bytes > 0 && ::pread(fd_, &last, 1, num_bytes - 1) != 1)) {
+    ::close(std::exchange(fd_, -1));
+    return EIO;
+  }
+  num_bytes_ = static_cast<std::uint64_t>(num_bytes);
+  lost_ = false;
+  if (num_bytes == 0 && !first_.empty()) waiting_.insert(waiting_.begin(), std::move(first_));
+  if (of_lines_ && last != '\n') waiting_.insert(waiting_.begin(), "\n");
+  return 0;
 }
 
 int AppendedFile::cut() {
@@ -73,27 +93,24 @@ void AppendedFile::write_waiting() {
 }
 
 void AppendedFile::renew(std::string first) {
-  struct stat open_file {
-  }, named{};
-  if (fd_ < 0 || ::fstat(fd_, &open_file) != 0) return;
-  const bool has_name = ::lstat(path_.c_str(), &named) == 0;
-  if (has_name ? open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino
-               : open_file.st_nlink > 0)
-    return;
-  ::close(fd_);
-  fd_ = -1;
-  num_bytes_ = 0;
-  torn_ = false;
-  if (has_name) {
-    if (!S_ISREG(named.st_mode)) return;  // write_waiting() tries to make the file
-    log::warning("{} was replaced by another file, to which later {} are appended", path_, pieces_);
-    fd_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
-    if (fd_ >= 0) num_bytes_ = static_cast<std::uint64_t>(named.st_size);
-    return;
+  if (fd_ >= 0) {
+    struct stat open_file {
+    }, named{};
+    if (::fstat(fd_, &open_file) != 0) return;
+    const bool has_name = ::lstat(path_.c_str(), &named) == 0;
+    if (has_name ? open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino
+                 : open_file.st_nlink > 0)
+      return;
+    ::close(std::exchange(fd_, -1));
+    torn_ = false;
+    lost_ = true;
+    if (has_name && S_ISREG(named.st_mode))
+      log::warning("{} was replaced by another file, to which later {} are appended", path_,
+                   pieces_);
   }
-  if (!first.empty()) waiting_.insert(waiting_.begin(), std::move(first));
-  static_cast<void>(open());  // write_waiting() tries again
-  write_waiting();
+  if (!lost_) return;
+  first_ = std::move(first);
+  if (open() == 0) write_waiting();  // else write_waiting() tries again
 }
 
 std::function<void()> AppendedFile::sync_later() const {

@@ -109,7 +109,7 @@ AppendedFile open_to_resume(const std::string& run, std::int64_t step) {
       if (const int error = write_all(fd, "\n")) fail(path, "cannot be written", error);
       ++kept.num_bytes;
     }
-    return AppendedFile(path, "lines", fd, kept.num_bytes);
+    return AppendedFile(path, fd, kept.num_bytes);
   } catch (...) {
     ::close(fd);
     throw;
