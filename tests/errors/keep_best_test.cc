@@ -98,6 +98,25 @@ TEST(KeepBest, IsTheBestSinceTheSizeOfAValidationChanged) {
   EXPECT_GT(checkpoints(w).front(), "step-00000008");
 }
 
+// With this rate no later loss is better than the first.
+TEST(KeepBest, AnUnreadableCheckpointIsKeptAlone) {
+  Workplace w;
+  const std::vector<std::string> words = words_and(kKeepBest, kTooFast);
+  ASSERT_EQ(w.lamina(words).code, 0);
+  const std::vector<std::string> before = checkpoints(w);
+  ASSERT_EQ(before.back(), "step-00000008");
+  fs::create_directory(w.path("out/checkpoints/step-00000000"));
+  w.write("out/checkpoints/step-00000000/manifest.json",
+          R"({"format": "lamina-manifest", "version": 99, "manifest_xxh3_128": ""})");
+  const Finished f = w.lamina(words_and(words, {"--set", "train.steps=12"}));
+  ASSERT_EQ(f.code, 0) << f.err;
+  EXPECT_THAT(f.err, HasSubstr("an old checkpoint stays, its removal is tried again after the next "
+                               "one: out/checkpoints/step-00000000/manifest.json: was written by a "
+                               "newer lamina"));
+  EXPECT_THAT(f.err, ::testing::Not(HasSubstr("step-00000009")));
+  EXPECT_THAT(checkpoints(w), ElementsAre("step-00000000", before.front(), "step-00000012"));
+}
+
 TEST(KeepBest, WithoutAValidationThereIsNoBest) {
   Workplace w;
   w.train();

@@ -8,6 +8,7 @@
 #include "io/manifest.h"
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/loop/run_directory.h"
 
 namespace lamina::train {
@@ -60,6 +61,26 @@ TEST(BestCheckpoint, DamagedOnesAreSkippedAndUnreadOnesAreNot) {
   EXPECT_EQ(best_checkpoint(run.path())->loss, 5.5);
   run.write(name, R"({"format": "lamina-manifest", "version": 99, "manifest_xxh3_128": ""})");
   EXPECT_ERROR_SAYS(best_checkpoint(run.path()), ExitCode::checkpoint, "newer lamina");
+  std::vector<UnreadCheckpoint> unread;
+  EXPECT_EQ(best_checkpoint(run.path(), {}, &unread)->loss, 5.5);
+  ASSERT_EQ(unread.size(), 1u);
+  EXPECT_EQ(unread[0].path, checkpoint_path(run.path(), 1));
+  EXPECT_NE(unread[0].problem.find("newer lamina"), std::string::npos);
+}
+
+// It may be the best one.
+TEST(BestCheckpoint, OneThatCannotBeReadIsKeptAlone) {
+  const TempDir run;
+  for (std::int64_t step : {1, 2, 3, 4, 5}) write_validated(run, step, step == 3 ? 5.0 : 5.5, 4);
+  run.write("checkpoints/step-00000002/manifest.json",
+            R"({"format": "lamina-manifest", "version": 99, "manifest_xxh3_128": ""})");
+  const std::vector<std::string> problems = remove_old_checkpoints(run.path(), 1, true);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_NE(problems[0].find("step-00000002/manifest.json"), std::string::npos);
+  std::vector<std::int64_t> steps;
+  for (const CheckpointEntry& entry : list_checkpoints(run.path())) steps.push_back(entry.step);
+  EXPECT_EQ(steps, (std::vector<std::int64_t>{2, 3, 5}));
+  EXPECT_TRUE(remove_old_checkpoints(run.path(), 1, false).empty());
 }
 
 }  // namespace

@@ -38,10 +38,15 @@ std::optional<ValidatedCheckpoint> read_validation(const std::string& checkpoint
 }  // namespace
 
 std::optional<BestCheckpoint> best_checkpoint(const std::string& run,
-                                              std::optional<std::uint64_t> num_rows) {
+                                              std::optional<std::uint64_t> num_rows,
+                                              std::vector<UnreadCheckpoint>* unread) {
   std::vector<ValidatedCheckpoint> all;
-  for (const CheckpointEntry& entry : list_checkpoints(run))
-    if (auto found = read_validation(entry.path)) all.push_back(*std::move(found));
+  for (const CheckpointEntry& entry : list_checkpoints(run)) try {
+      if (auto found = read_validation(entry.path)) all.push_back(*std::move(found));
+    } catch (const UserError& error) {
+      if (!unread) throw;
+      unread->push_back({entry.path, error.what()});
+    }
   std::optional<BestCheckpoint> out;
   for (const ValidatedCheckpoint& v : all) {
     const std::uint64_t wanted = num_rows.value_or(all.back().num_rows);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace lamina::train {
 
@@ -17,12 +18,20 @@ struct BestCheckpoint {
   double loss = 0;
 };
 
+// A checkpoint that may be the best one.
+struct UnreadCheckpoint {
+  std::string path;
+  std::string problem;
+};
+
 // Returns the best whole checkpoint of `run` among those that were validated on `num_rows` rows
 // (default: as many as the newest one that was validated), because losses of other rows cannot be
 // compared; the older one of two equal ones; nothing if there is none. Skips damaged checkpoints.
-// Throws UserError (exit 4) if a manifest cannot be opened.
+// Those with a manifest that cannot be read are skipped, too, and appended to `unread`; if that is
+// null, throws UserError (exit 4).
 std::optional<BestCheckpoint> best_checkpoint(const std::string& run,
-                                              std::optional<std::uint64_t> num_rows = {});
+                                              std::optional<std::uint64_t> num_rows = {},
+                                              std::vector<UnreadCheckpoint>* unread = nullptr);
 
 // Returns the checkpoint that "RUN/checkpoints/best" refers to, and any other path unchanged.
 // Throws UserError (exit 4) if no checkpoint of that run was validated.

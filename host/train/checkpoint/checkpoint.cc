@@ -351,9 +351,17 @@ std::vector<std::string> remove_old_checkpoints(const std::string& run, std::int
   io::remove_leftovers(checkpoints_directory(run));
   std::vector<CheckpointEntry> entries = list_checkpoints(run);
   const std::size_t kept = std::min(entries.size(), static_cast<std::size_t>(keep));
-  const auto best = keep_best ? best_checkpoint(run) : std::nullopt;
   entries.resize(entries.size() - kept);
-  if (best) std::erase_if(entries, [&](const auto& entry) { return entry.path == best->path; });
+  if (keep_best) {
+    std::vector<UnreadCheckpoint> unread;
+    const auto best = best_checkpoint(run, {}, &unread);
+    const auto leave_out = [&](const std::string& path) {
+      return std::erase_if(entries, [&](const auto& entry) { return entry.path == path; }) > 0;
+    };
+    if (best) leave_out(best->path);
+    for (const UnreadCheckpoint& other : unread)
+      if (leave_out(other.path)) problems.push_back(other.problem);
+  }
   for (const CheckpointEntry& entry : entries) {
     try {
       io::remove_directory(entry.path);

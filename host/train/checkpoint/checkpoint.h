@@ -82,8 +82,9 @@ Progress load_checkpoint(const std::string& path, const decoder::Model& model, T
                          const Workers& workers = {});
 
 // Removes all but the newest `keep` checkpoints of a run and, with `keep_best`, the best one; 0
-// keeps all. Continues after one that cannot be removed, and returns the error of each. Throws as
-// best_checkpoint(), before it removes any. REQUIRES: no checkpoint is being written.
+// keeps all. Keeps those that may be the best one, too. Continues after one that is kept for that
+// reason or cannot be removed, and returns the error of each. REQUIRES: no checkpoint is being
+// written.
 std::vector<std::string> remove_old_checkpoints(const std::string& run, std::int64_t keep,
                                                 bool keep_best);
 

@@ -6,6 +6,7 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "core/error.h"
 #include "core/log.h"
@@ -55,9 +56,10 @@ bool CheckpointSaver::is_due(const Progress& progress) const {
 bool CheckpointSaver::is_best(const Progress& progress) const {
   if (!options_.keep_best || !progress.validation_loss) return false;
   std::optional<BestCheckpoint> best;
+  std::vector<UnreadCheckpoint> unread;  // may stay so for the rest of the run
   const std::string problem =
-      disk_problem([&] { best = best_checkpoint(out_, progress.validation_rows); });
-  // If the others cannot be read now, one checkpoint too many does no harm.
+      disk_problem([&] { best = best_checkpoint(out_, progress.validation_rows, &unread); });
+  // If none can be read now, one checkpoint too many does no harm.
   return !problem.empty() || !best || *progress.validation_loss < best->loss;
 }
 
