@@ -21,6 +21,11 @@ bool has_adapter_config(const fs::path& directory) {
   return fs::exists(directory / publishers::kAdapterConfig);
 }
 
+bool is_toml_file(const fs::path& path) {
+  std::error_code unknown;
+  return path.extension() == ".toml" && fs::is_regular_file(path, unknown);
+}
+
 [[noreturn]] void refuse_base(const std::string& adapter, std::string what) {
   const std::string config = fmt::format("{}/{}", adapter, publishers::kAdapterConfig);
   throw UserError(
@@ -88,13 +93,15 @@ std::string tokenizer_files(const std::string& path) {
 
 void check_description(const std::string& path) {
   std::error_code error;
-  if (fs::path(path).extension() == ".toml" && !fs::status_known(fs::status(path, error)))
+  if (is_toml_file(path) ||
+      (fs::path(path).extension() == ".toml" && !fs::status_known(fs::status(path, error))))
     InputFile(path, ExitCode::usage);
 }
 
 ModelPlace classify(const std::string& path) {
   if (std::string base = base_of_adapter(path); !base.empty())
     return AdapterPlace{path, std::move(base)};
+  if (is_toml_file(path)) return FilePlace{path};
   if (std::string gguf = io::gguf_in(path); !gguf.empty()) return GgufPlace{std::move(gguf)};
   if (fs::is_regular_file(path)) return FilePlace{path};
   DirectoryPlace out{.directory = train::resolve_model_directory(path)};

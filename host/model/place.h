@@ -35,7 +35,7 @@ using ModelPlace = std::variant<AdapterPlace, GgufPlace, DirectoryPlace, FilePla
 // exist.
 ModelPlace classify(const std::string& path);
 
-// Errors (exit 2): a file in TOML that cannot be examined, eg: a link to itself.
+// Errors (exit 2): a file in TOML that cannot be opened, eg: a link to itself.
 void check_description(const std::string& path);
 
 // Returns whether a directory has an adapter in PEFT's form and no model.
