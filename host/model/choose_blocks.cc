@@ -107,8 +107,8 @@ class Chooser {
     out_.storages = weights::choose_storage(model_, what_, DType::bf16, [this](auto storages) {
       out_.storages.assign(storages.begin(), storages.end());
       check_method();
+      check_forms(*from_.model, *files_, storages);
     });
-    check_forms();
     out_.blocks.resize(out_.storages.size());
     errors_.resize(out_.storages.size());
     rounded_groups_.resize(out_.storages.size());
@@ -159,13 +159,6 @@ class Chooser {
   std::string rows_of_format() const {
     return fmt::format("matrices whose rows are not multiples of {} values stay plain",
                        formats::row_unit(what_.format));
-  }
-
-  // Sets the storages for the check only: the text is read with the plain model.
-  void check_forms() {
-    weights::set_quantised(*from_.model, out_.storages);
-    weights::check_compressed(model_, *files_);
-    from_.model->set_storage(std::vector<Storage>(out_.storages.size()));
   }
 
   const decoder::Parameter& parameter(std::size_t i) const { return model_.parameters().all()[i]; }
@@ -350,6 +343,13 @@ class Chooser {
 };
 
 }  // namespace
+
+void check_forms(decoder::Model& model, const io::WeightFiles& files,
+                 std::span<const Storage> storages) {
+  weights::set_quantised(model, {storages.begin(), storages.end()});
+  weights::check_compressed(model, files);
+  model.set_storage(std::vector<Storage>(storages.size()));
+}
 
 ChosenBlocks choose_blocks(const OpenedModel& from, const std::shared_ptr<io::WeightFiles>& files,
                            const weights::Quantisation& what, const QuantiseMethod& method,

@@ -55,7 +55,9 @@ QuantisedModel quantise_to_hf(const std::string& path, const std::string& to,
   options.compressed = true;
   ChosenBlocks chosen;
   if (method.calibrate.empty() && !method.target_bits) {
-    chosen.storages = weights::choose_storage(*opened.model, what, DType::bf16);
+    chosen.storages = weights::choose_storage(*opened.model, what, DType::bf16, [&](auto storages) {
+      check_forms(*opened.model, *files, storages);
+    });
   } else {
     chosen = choose_blocks(opened, files, what, method, options.workers);
     options.blocks = &chosen.blocks;

@@ -514,11 +514,16 @@ TEST(QuantizeDirectory, MatricesOfOneTensorStayPlainWithTheAdvisedRules) {
   const TempDir folder;
   const std::string from = folder / "fused";
   ASSERT_EQ(ckpt({"export", trained_run(), "--to", from, "--layout", "fused"}).code, 0);
+  std::vector<std::string> several = {"--quantize-rule", "layers.*.attention.wk.weight=int8"};
+  // Rows of 48 values stay plain; the refusal comes before that warning.
+  constexpr const char* kRefusal =
+      "error: model.layers.0.self_attn.qkv_proj.weight: has no form in the layout";
+  EXPECT_THAT(quantize(from, folder / "out", "int4", several).err, StartsWith(kRefusal));
   // The text does not exist: the refusal comes before it is read.
-  const Finished refused = quantize(
-      from, folder / "out", "int4",
-      {"--quantize-rule", "layers.*.attention.wk.weight=int8", "--calibrate", folder / "none.txt"});
+  several.insert(several.end(), {"--calibrate", folder / "none.txt"});
+  const Finished refused = quantize(from, folder / "out", "int4", several);
   EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, StartsWith(kRefusal));
   EXPECT_THAT(refused.err,
               HasSubstr("error: model.layers.0.self_attn.qkv_proj.weight: has no form in the "
                         "layout of compressed-tensors: its rows belong to parameters with several "

@@ -109,7 +109,7 @@ class Chooser {
                       {what_.rule_option,
                        fmt::format("leaves no matrix to quantise to {}", what_.format),
                        {"remove a rule with none"}});
-    if (check) check(storages_);
+    std::vector<std::string> warnings;  // `check` may declare the parameters again
     while (!odd_rows_.empty()) {
       const std::string format = odd_rows_.front().format;
       std::vector<const Parameter*> same;
@@ -117,8 +117,10 @@ class Chooser {
         if (odd.format == format) same.push_back(odd.parameter);
       std::erase_if(odd_rows_, [&](const OddRows& odd) { return odd.format == format; });
       const bool all = none && odd_rows_.empty();
-      log::warning("{}", odd_rows_text(format, same, all ? "all" : std::to_string(same.size())));
+      warnings.push_back(odd_rows_text(format, same, all ? "all" : std::to_string(same.size())));
     }
+    if (check) check(storages_);
+    for (const std::string& warning : warnings) log::warning("{}", warning);
     return std::move(storages_);
   }
 

@@ -48,7 +48,7 @@ QuantiseRule parse_quantise_rule(const std::string& text,
 std::string rules_of_none(std::string_view rule_key,
                           std::span<const decoder::Parameter* const> parameters);
 
-// May refuse a choice of storages.
+// May refuse a choice of storages, and set the model's meanwhile.
 using StorageCheck = std::function<void(std::span<const formats::BlockFormat* const>)>;
 
 // Returns the storage of each parameter; null: not quantised. Only matrices that graphs of decoding
