@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "evaluation/label_bytes.h"
 
 namespace lamina::evaluation {
 namespace {
@@ -41,10 +42,10 @@ TextResult evaluate_text(const decoder::Model& model, std::span<const ConstTenso
   train::EvalStep step(model, rows_together(rows, computing), rows.tokens_per_row, computing.dtype,
                        true, backend);
   TextResult out{.num_rows = rows.num_rows};
+  LabelBytes bytes(tokenizer);
   const auto done = [&](std::uint64_t first, std::int64_t count, const data::Batch& batch) {
-    for (std::int32_t label : batch.labels)
-      if (label >= 0 && !tokenizer.is_special(label))  // its spelling is not text
-        out.num_bytes += static_cast<std::int64_t>(tokenizer.token_bytes(label).size());
+    for (std::size_t i = 0; i < batch.labels.size(); ++i)
+      if (batch.labels[i] >= 0) out.num_bytes += bytes.of(batch.labels[i], batch.tokens[i]);
     const auto num_done = static_cast<std::size_t>(count);
     if (events.scored)
       for (std::size_t row = 0; row < num_done; ++row)

@@ -151,6 +151,39 @@ TEST(Eval, SpecialTokensHaveNoBytes) {
   EXPECT_EQ(n.bytes, 6);
 }
 
+// BOS, the space, seven letters.
+TEST(Eval, ASpaceThatTheTokenizerAddsHasNoBytes) {
+  const TempDir folder;
+  folder.write("words/tokenizer.json", R"({
+    "normalizer": {"type": "Sequence", "normalizers": [
+      {"type": "Prepend", "prepend": "_"},
+      {"type": "Replace", "pattern": {"String": " "}, "content": "_"}]},
+    "pre_tokenizer": null,
+    "post_processor": {"type": "TemplateProcessing",
+      "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+      "pair": [],
+      "special_tokens": {"<s>": {"id": "<s>", "ids": [0], "tokens": ["<s>"]}}},
+    "decoder": {"type": "Sequence", "decoders": [
+      {"type": "Replace", "pattern": {"String": "_"}, "content": " "},
+      {"type": "Fuse"},
+      {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+    "added_tokens": [{"id": 0, "content": "<s>", "special": true}],
+    "model": {"type": "BPE", "unk_token": "?", "merges": [],
+      "vocab": {"<s>": 0, "?": 1, "_": 2, "l": 3, "e": 4, "t": 5, "r": 6, "s": 7}}})");
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "letters rest ";
+  const std::string run = folder.write("run.toml", tiny_run_file(folder / "out"));
+  const Finished trained =
+      lamina_program({"train", run, "--quiet", "--set", "train.steps=1", "--set",
+                      fmt::format("data.tokenizer=\"{}\"", folder / "words"), "--set",
+                      fmt::format("data.train=[\"{}\"]", folder.write("train.txt", text))});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const Numbers n = eval({"-m", folder / "out", "--data", folder.write("a.txt", "letters"),
+                          "--data", folder.write("b.txt", "rest let")});
+  EXPECT_EQ(n.tokens, 17);
+  EXPECT_EQ(n.bytes, 15);
+}
+
 TEST(Eval, BatchSizeChangesNothing) {
   const std::vector<std::string> words = {
       "-m",      trained_run(), "--data", LAMINA_SOURCE_DIR "/docs/glossary.md", "--tokens", "40",
