@@ -18,6 +18,11 @@ constexpr std::int64_t kCallTokens = 128;
 constexpr const char* kExerciseForm =
     R"(a record is {"prompt": "2+2 is", "answer": "4"}, one per line)";
 
+// An empty list and null mean that a record has no such text.
+bool has_texts(const JsonValue& value) {
+  return value && !value.is_null() && !(value.is_array() && value.size() == 0);
+}
+
 Exercise read_exercise(const JsonValue& record, RecordPlace place, const Prompting& prompting,
                        const decoder::Model& model) {
   Exercise out{.place = std::move(place),
@@ -25,7 +30,7 @@ Exercise read_exercise(const JsonValue& record, RecordPlace place, const Prompti
                    data::record_member(record, "prompt", "", {kExerciseForm}).as_string()),
                .answers = texts_of(data::record_member(record, "answer", "", {kExerciseForm})),
                .stop = {}};
-  if (const JsonValue stop = record.find("stop")) {
+  if (const JsonValue stop = record.find("stop"); has_texts(stop)) {
     out.stop = texts_of(stop);
     if (std::ranges::find(out.stop, "") != out.stop.end()) stop.fail("must not be empty");
   }

@@ -203,6 +203,17 @@ TEST(Eval, GivesLearnedAnswers) {
   EXPECT_EQ(share({"--max-new-tokens", "2"}), 0);
 }
 
+TEST(Eval, ARecordMayHaveAnEmptyListOfStopStrings) {
+  const TempDir folder;
+  for (const char* stop : {"[]", "null"}) {
+    const std::string tasks = folder.write(
+        "t.jsonl",
+        fmt::format("{{\"prompt\": \"The sky is\", \"answer\": \"blue\", \"stop\": {}}}\n", stop));
+    const JsonDocument result = json_of({"--task", "answers", "--data", tasks, "--stop", "."});
+    EXPECT_EQ(result.root().at("exact_match").as_double(), 1) << stop;
+  }
+}
+
 TEST(Eval, AnswersInAChatsForm) {
   const TempDir folder;
   const std::string form =
