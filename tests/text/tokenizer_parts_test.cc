@@ -394,6 +394,19 @@ TEST(TokenizerParts, StripTakesCharactersFromBothEndsOfAToken) {
   const auto tokenizer = load(parts);
   EXPECT_EQ(tokenizer->decode(Ids{1, 1}), "-ab--ab-");
   EXPECT_EQ(tokenizer->decode(Ids{2}), "");
+  EXPECT_EQ(tokenizer->token_bytes(1), "-ab-");
+}
+
+// Only the first and the last token of a text lose their spaces.
+TEST(TokenizerParts, TokensInTheMiddleOfAFusedTextKeepTheirSpaces) {
+  Parts parts = words({"a ", "b", " "});
+  parts.decoder =
+      R"({"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"Strip","content":" ","start":1,"stop":1}]})";
+  const auto tokenizer = load(parts);
+  EXPECT_EQ(tokenizer->token_bytes(1), "a ");
+  EXPECT_EQ(tokenizer->token_bytes(2), "b");
+  EXPECT_EQ(tokenizer->token_bytes(3), " ");
+  EXPECT_EQ(tokenizer->decode(Ids{3, 1, 2, 3}), "a b");
 }
 
 // As tokenizers 0.23.3, which joins all tokens first. A stream has shown "a" when "b" arrives.

@@ -270,6 +270,16 @@ TEST(Tokenizer, IdsWithoutATokenHaveNoBytes) {
   EXPECT_EQ(tokenizer->decode(Ids{'a', 350, 'b'}), "ab");
 }
 
+TEST(Tokenizer, AStageAfterByteLevelChangesNoBytesOfATokenAlone) {
+  SmallTokenizer small;
+  small.decoder =
+      R"({"type":"Sequence","decoders":[{"type":"ByteLevel"},{"type":"Strip","content":" ","start":1,"stop":1}]})";
+  const auto tokenizer = load(small);
+  for (int byte = 0; byte < 256; ++byte)
+    EXPECT_EQ(tokenizer->token_bytes(byte), std::string(1, static_cast<char>(byte)));
+  EXPECT_EQ(tokenizer->decode(Ids{' ', 0xc3, 0xa9, ' '}), "\xc3\xa9");
+}
+
 TEST(Tokenizer, DecodeRefusesIdsOutsideTheVocabulary) {
   const auto tokenizer = load({});
   EXPECT_USER_ERROR(tokenizer->decode(Ids{1, 260}), ExitCode::data,

@@ -245,13 +245,13 @@ DecoderChain::DecoderChain(const JsonValue& json) {
     add(json);
   else
     stages_.emplace_back([](Mode) { return std::make_unique<JoinWithSpaces>(); });
-  is_byte_level_ = is_byte_level_ && stages_.size() == 1;
+  is_byte_level_ = has_byte_level_ && stages_.size() == 1;
 }
 
 DecoderChain DecoderChain::byte_level() {
   DecoderChain out;
   out.stages_.push_back([](Mode mode) { return std::make_unique<ByteLevel>(mode); });
-  out.is_byte_level_ = true;
+  out.is_byte_level_ = out.has_byte_level_ = true;
   return out;
 }
 
@@ -262,7 +262,7 @@ void DecoderChain::add(const JsonValue& json) {
     return;
   }
   stages_.push_back(find_kind(kKinds, json, "decoder").make(json));
-  is_byte_level_ = is_byte_level_ || type == "ByteLevel";
+  has_byte_level_ = has_byte_level_ || type == "ByteLevel";
   has_byte_fallback_ = has_byte_fallback_ || type == "ByteFallback";
 }
 

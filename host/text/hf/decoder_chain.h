@@ -39,6 +39,8 @@ class DecoderChain {
 
   // True if the chain is only ByteLevel: then the text is the bytes of the tokens.
   bool is_byte_level() const { return is_byte_level_; }
+  // True if a stage is ByteLevel: then a token may be a part of a character.
+  bool has_byte_level() const { return has_byte_level_; }
   // True if tokens "<0xE4>" are bytes.
   bool has_byte_fallback() const { return has_byte_fallback_; }
 
@@ -59,7 +61,7 @@ class DecoderChain {
   DecoderChain() = default;
   void add(const JsonValue& json);
   std::vector<MakeStage> stages_;
-  bool is_byte_level_ = false;
+  bool is_byte_level_ = false, has_byte_level_ = false;
   bool has_byte_fallback_ = false;
 };
 

@@ -11,6 +11,12 @@
 #include "text/word_cache.h"
 
 namespace lamina::text {
+namespace {
+
+// A token that decodes to itself, for tokens in the middle of a text.
+constexpr std::string_view kNeighbour = ".";
+
+}  // namespace
 
 Pipeline::Pipeline(std::string directory, PipelineParts parts)
     : directory_(std::move(directory)),
@@ -254,19 +260,37 @@ std::string Pipeline::decode(std::span<const TokenId> ids, bool skip_special) co
 }
 
 void Pipeline::make_bytes() const {
-  DecoderChain::Stream stream(decoder_, DecoderChain::Mode::streaming);
-  stream.push(".");  // so that the following token is in the middle
+  // Stages hold text back, so every token has its own stream, in which it is in the middle.
+  const auto decoded = [this](std::string_view token) {
+    DecoderChain::Stream stream(decoder_, DecoderChain::Mode::streaming);
+    stream.push(kNeighbour);
+    std::string out = token.empty() ? "" : stream.push(token);
+    out += stream.push(kNeighbour);
+    return out + stream.finish();
+  };
+  const std::string after = decoded("");
+  const auto middle = [&](std::string_view token) {
+    std::string out = decoded(token);
+    if (out.ends_with(after)) out.resize(out.size() - after.size());
+    return out;
+  };
   bytes_.resize(static_cast<std::size_t>(vocab_size_));
   for (TokenId id = 0; id < vocab_size_; ++id) {
     const std::string text = text_of(id);
     std::string& bytes = bytes_[static_cast<std::size_t>(id)];
-    const auto byte = decoder_.has_byte_fallback() ? byte_of_token(text) : std::nullopt;
-    if (decoder_.is_byte_level())
-      bytes = byte_level_bytes(text).value_or(text);
-    else if (byte)
+    if (const auto byte = decoder_.has_byte_fallback() ? byte_of_token(text) : std::nullopt) {
       bytes = static_cast<char>(*byte);
-    else if (!text.empty())
-      bytes = stream.push(text);
+      continue;
+    }
+    if (decoder_.has_byte_level()) {
+      const std::string all = byte_level_bytes(text).value_or(text);
+      if (decoder_.is_byte_level() ||
+          find_invalid_utf8(all) != all.npos) {  // a part of a character
+        bytes = all;
+        continue;
+      }
+    }
+    if (!text.empty()) bytes = middle(text);
   }
 }
 
