@@ -280,6 +280,16 @@ TEST(Tokenizer, AStageAfterByteLevelChangesNoBytesOfATokenAlone) {
   EXPECT_EQ(tokenizer->decode(Ids{' ', 0xc3, 0xa9, ' '}), "\xc3\xa9");
 }
 
+// As tokenizers 0.23.3. The token decodes to the byte 0xE9.
+TEST(Tokenizer, AnAddedTokenIsSpeltAsInTheFile) {
+  SmallTokenizer small;
+  small.added_tokens = R"({"id":259,"content":"\u00e9","special":true})";
+  const auto tokenizer = load(small);
+  EXPECT_EQ(tokenizer->spelling(259), "\u00e9");
+  EXPECT_EQ(tokenizer->token_bytes(259), "\xe9");
+  EXPECT_EQ(tokenizer->spelling(' '), "\u0120");
+}
+
 TEST(Tokenizer, DecodeRefusesIdsOutsideTheVocabulary) {
   const auto tokenizer = load({});
   EXPECT_USER_ERROR(tokenizer->decode(Ids{1, 260}), ExitCode::data,

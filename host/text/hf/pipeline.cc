@@ -305,11 +305,7 @@ std::string_view Pipeline::token_bytes(TokenId id) const {
   return static_cast<std::size_t>(id) < model_->num_ids() ? model_->token(id) : std::string_view();
 }
 
-std::string Pipeline::spelling(TokenId id) const {
-  if (const auto added = added_.find(id); added != added_.end() && text_is_bytes())
-    return added->second.bytes;
-  return text_of(id);
-}
+std::string Pipeline::spelling(TokenId id) const { return text_of(id); }
 
 bool Pipeline::is_special(TokenId id) const {
   const auto added = added_.find(id);
