@@ -187,9 +187,7 @@ std::size_t Bpe::independent_prefix(std::string_view word) const {
 void Bpe::encode(std::string_view word, TokenSink& out) const {
   if (ignore_merges_)
     if (const auto id = find(word)) return out.add(*id, 0, word.size());
-  if (word.size() >= FoundMerge::kNone)
-    user_error(ExitCode::data, "encoding text", "a word of {} bytes; at most 4 GiB are possible",
-               word.size());
+  check_length(word);
   thread_local std::vector<MergePart> parts;
   parts.clear();
   if (symbols_ == Symbols::bytes)

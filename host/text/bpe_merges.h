@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <limits>
 #include <queue>
+#include <string_view>
 #include <vector>
 
+#include "core/error.h"
 #include "text/tokenizer.h"
 
 namespace lamina::text {
@@ -23,6 +25,13 @@ struct FoundMerge {
   TokenId result = 0;
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 };
+
+// Throws UserError (class data) for a word with positions that a part cannot hold.
+inline void check_length(std::string_view word) {
+  if (word.size() >= FoundMerge::kNone)
+    user_error(ExitCode::data, "encoding text", "a word of {} bytes; at most 4 GiB are possible",
+               word.size());
+}
 
 namespace detail {
 

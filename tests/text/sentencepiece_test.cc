@@ -2,6 +2,7 @@
 #include "text/sentencepiece/sentencepiece.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstring>
@@ -10,6 +11,7 @@
 
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
+#include "text/sentencepiece/sentencepiece_model.h"
 #include "text/sentencepiece_support.h"
 #include "tokenizer_folder.h"
 
@@ -317,6 +319,20 @@ TEST(SentencePiece, ADamagedFileIsNamedWithThePlace) {
     } catch (const UserError&) {
     }
   }
+}
+
+// A vocabulary with an unused piece has no cuts. The word is never read.
+TEST(SentencePiece, AWordOfMoreThan4GiBIsRefused) {
+  const SentencePieceFile file = parse_sentencepiece(small().with({{"ba", -1, 5}}).bytes(), "m");
+  const auto model = make_sentencepiece_model(file, "m");
+  const std::size_t size = std::numeric_limits<std::uint32_t>::max();
+  void* word = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(word, MAP_FAILED);
+  Ids ids;
+  TokenSink sink{ids};
+  EXPECT_USER_ERROR(model->encode({static_cast<const char*>(word), size}, sink), ExitCode::data,
+                    "encoding text: a word of 4294967295 bytes; at most 4 GiB are possible");
+  munmap(word, size);
 }
 
 }  // namespace

@@ -127,6 +127,7 @@ class BpePieces final : public Pieces {
   }
 
   void encode(std::string_view word, TokenSink& out) const override {
+    check_length(word);
     std::vector<MergePart> parts;
     for (std::size_t at = 0; at < word.size();) {
       const std::size_t whole = user_defined_.longest(word.substr(at)).first;

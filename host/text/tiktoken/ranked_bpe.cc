@@ -27,9 +27,7 @@ RankedBpe::RankedBpe(std::span<const std::string_view> tokens, const std::string
 void RankedBpe::encode(std::string_view word, TokenSink& out) const {
   if (const auto id = find(word))
     return out.add(*id, 0, word.size());  // takes precedence over merges
-  if (word.size() >= FoundMerge::kNone)
-    user_error(ExitCode::data, "encoding text", "a word of {} bytes; at most 4 GiB are possible",
-               word.size());
+  check_length(word);
   std::vector<MergePart> parts;
   for (std::size_t i = 0; i < word.size(); ++i)
     parts.push_back(
