@@ -286,15 +286,4 @@ std::int64_t gguf_head_width(const GgufModel& model) {
   return width;
 }
 
-std::vector<std::int64_t> gguf_end_tokens(const GgufModel& model) {
-  const GgufFile& file = model.first();
-  std::vector<std::int64_t> out;
-  for (const char* key : {"eos", "eot", "eom", "fim_pad", "fim_rep", "fim_sep"})
-    if (const auto id = file.integer(fmt::format("tokenizer.ggml.{}_token_id", key));
-        id && *id >= 0 && std::in_range<std::int32_t>(*id) &&
-        std::ranges::find(out, *id) == out.end())
-      out.push_back(*id);
-  return out;
-}
-
 }  // namespace lamina::io

@@ -47,7 +47,4 @@ void refuse_unknown_keys(const GgufModel& model, const std::string& family,
 // give them.
 std::int64_t gguf_head_width(const GgufModel& model);
 
-// Returns the tokens that end a text.
-std::vector<std::int64_t> gguf_end_tokens(const GgufModel& model);
-
 }  // namespace lamina::io

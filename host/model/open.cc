@@ -10,6 +10,7 @@
 #include "core/log.h"
 #include "core/read_file.h"
 #include "io/gguf_config.h"
+#include "io/gguf_end_tokens.h"
 #include "io/manifest.h"
 #include "model/adapter.h"
 #include "publishers/formats.h"
@@ -79,7 +80,8 @@ Description describe_gguf(const std::string& path, const registry::Catalog& plug
                           const config::Overrides& overrides, const std::string& adapter,
                           WeightForm form) {
   const io::GgufModel file(path);
-  Description out{.directory = path, .end_tokens = io::gguf_end_tokens(file), .adapter = adapter};
+  Description out{
+      .directory = path, .end_tokens = io::gguf_end_tokens(file.first()), .adapter = adapter};
   if (!adapter.empty()) form = WeightForm::published;
   const auto read = [&](const config::Overrides& changes) {
     return read_gguf_source(file, plugins, changes, form, out.paired_width);

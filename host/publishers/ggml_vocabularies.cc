@@ -44,6 +44,10 @@ constexpr GgmlVocabulary kVocabularies[] = {
 #include "ggml_vocabularies.inc"
 };
 
+constexpr GgmlEndToken kEndTokens[] = {
+#include "ggml_end_tokens.inc"
+};
+
 constexpr GgmlPreTokenizer kPreTokenizers[] = {
 #include "ggml_pre_tokenizers.inc"
 };
@@ -51,6 +55,7 @@ constexpr GgmlPreTokenizer kPreTokenizers[] = {
 }  // namespace
 
 std::span<const GgmlVocabulary> ggml_vocabularies() { return kVocabularies; }
+std::span<const GgmlEndToken> ggml_end_tokens() { return kEndTokens; }
 std::span<const GgmlPreTokenizer> ggml_pre_tokenizers() { return kPreTokenizers; }
 
 }  // namespace lamina::publishers

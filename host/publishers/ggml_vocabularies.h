@@ -14,10 +14,27 @@ struct GgmlVocabulary {
   std::string_view name;
   Kind kind;
   // True if a text begins with BOS, for files that do not specify it.
-  bool add_bos;
+  bool add_bos = false;
+  // Ids for files without a key for them; -1: there is none.
+  int bos = -1, eos = -1, pad = -1;
 };
 
 std::span<const GgmlVocabulary> ggml_vocabularies();
+
+// A token whose text makes it an end token, and a control token whatever its type in the file.
+struct GgmlEndToken {
+  std::string_view text;
+  // Only if no key of the file names a token for this role, eg: "fim_pad" of
+  // `tokenizer.ggml.fim_pad_token_id`; the first row of a role that the vocabulary has is used.
+  std::string_view role = {};
+};
+
+std::span<const GgmlEndToken> ggml_end_tokens();
+
+// Ends a part of a turn, and no text, in vocabularies with a token of each of the two lists.
+inline constexpr std::string_view kGgmlPartEnd = "<|end|>";
+inline constexpr std::string_view kGgmlTurnEnds[] = {"<|return|>", "<|flush|>"},
+                                  kGgmlCallEnds[] = {"<|call|>", "<|calls|>"};
 
 // Values of `tokenizer.ggml.pre`.
 struct GgmlPreTokenizer {

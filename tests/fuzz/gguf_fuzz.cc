@@ -1,6 +1,7 @@
 // A GGUF file: metadata, tensors as weights, its config, its vocabulary.
 #include "fuzz/tokenizer_use.h"
 #include "io/gguf_config.h"
+#include "io/gguf_end_tokens.h"
 #include "io/stored_weight.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -10,7 +11,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const io::WeightFiles files(path);
     fuzz::refuse_or_accept([&] {
       static_cast<void>(io::gguf_config(*files.gguf(), "tiny", "from_gguf").json.size() +
-                        io::gguf_end_tokens(*files.gguf()).size());
+                        io::gguf_end_tokens(files.gguf()->first()).size());
     });
     for (std::string_view name : files.names())
       fuzz::refuse_or_accept([&] {

@@ -8,6 +8,7 @@
 
 #include "core/json.h"
 #include "io/gguf_config.h"
+#include "io/gguf_end_tokens.h"
 #include "io/gguf_model.h"
 #include "io/stored_weight.h"
 #include "support/expect_error.h"
@@ -464,6 +465,61 @@ TEST(GgufIn, FindsTheOneFileOfADirectory) {
                         file);
   dir.write("config.json", "{}");
   EXPECT_EQ(gguf_in(dir.path()), "");
+}
+
+using Ids = std::vector<std::int64_t>;
+
+Ids end_tokens(const GgufBuilder& builder) {
+  const TempDir dir;
+  return gguf_end_tokens(GgufFile(dir.write("m.gguf", builder.bytes())));
+}
+
+GgufBuilder with_tokens(const std::vector<std::string>& tokens) {
+  return GgufBuilder().set("tokenizer.ggml.tokens", tokens);
+}
+
+// As in llama.cpp.
+TEST(GgufEndTokens, AreThoseOfKeysAndThoseThatTheirTextTells) {
+  GgufBuilder gguf = with_tokens({"a", "<|endoftext|>", "<|end|>", "<|user|>", "</s>"});
+  EXPECT_EQ(end_tokens(gguf), (Ids{1, 2}));
+  EXPECT_EQ(end_tokens(GgufBuilder(gguf).set("tokenizer.ggml.eos_token_id", 2u)), (Ids{2, 1}));
+  EXPECT_EQ(end_tokens(GgufBuilder(gguf).set("tokenizer.ggml.eot_token_id", 0u)), (Ids{0, 1, 2}));
+  EXPECT_EQ(end_tokens(with_tokens({"<eos>", "<end_of_turn>", "<end_of_turn>"})), (Ids{0, 2}))
+      << "the last of equal tokens";
+  EXPECT_EQ(end_tokens(with_tokens({"a", "b"})), Ids{});
+  EXPECT_EQ(end_tokens(GgufBuilder()), Ids{});
+}
+
+TEST(GgufEndTokens, ARoleHasOneTokenByItsText) {
+  const GgufBuilder gguf = with_tokens({"[PAD]", "<|fim_pad|>", "<|file_sep|>", "x"});
+  EXPECT_EQ(end_tokens(gguf), (Ids{1, 2}));
+  EXPECT_EQ(end_tokens(GgufBuilder(gguf).set("tokenizer.ggml.fim_pad_token_id", 3u)), (Ids{3, 2}));
+  EXPECT_EQ(end_tokens(GgufBuilder(gguf).set("tokenizer.ggml.fim_pad_token_id", 0xffffffffu)),
+            (Ids{1, 2}));
+}
+
+// "<|end|>" ends a message of an answer there, and other messages follow.
+TEST(GgufEndTokens, TheEndOfAPartOfATurnIsNone) {
+  EXPECT_EQ(end_tokens(with_tokens({"<|end|>", "<|return|>", "<|call|>"})), (Ids{1, 2}));
+  EXPECT_EQ(end_tokens(with_tokens({"<|end|>", "<|flush|>", "<|calls|>"})), (Ids{1, 2}));
+  EXPECT_EQ(end_tokens(with_tokens({"<|end|>", "<|return|>"})), (Ids{0, 1}));
+  EXPECT_EQ(end_tokens(with_tokens({"<|end|>", "<|return|>", "<|call|>"})
+                           .set("tokenizer.ggml.eos_token_id", 0u)),
+            (Ids{0, 1, 2}));
+}
+
+TEST(GgufEndTokens, TheDefaultOfAVocabularyIsForFilesWithoutAKey) {
+  const auto with = [](const char* kind, std::vector<std::uint32_t> types) {
+    return with_tokens({"x", "y", "z", "<|im_end|>"})
+        .set("tokenizer.ggml.model", kind)
+        .set("tokenizer.ggml.token_type", types);
+  };
+  EXPECT_EQ(end_tokens(with("llama", {2, 3, 3, 3})), (Ids{2, 3}));
+  EXPECT_EQ(end_tokens(with("t5", {3, 3, 2, 3})), (Ids{1, 3}));
+  EXPECT_EQ(end_tokens(with("gpt2", {3, 3, 3, 3})), (Ids{3}));
+  EXPECT_EQ(end_tokens(with("llama", {2, 3, 1, 3})), (Ids{3}));
+  EXPECT_EQ(end_tokens(with("llama", {2, 3, 3, 3}).set("tokenizer.ggml.eos_token_id", 1u)),
+            (Ids{1, 3}));
 }
 
 }  // namespace

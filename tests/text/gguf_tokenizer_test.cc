@@ -277,6 +277,56 @@ TEST(GgufTokenizer, UserDefinedPiecesSplitATextFirst) {
       found, [](const AddedText& token) { return token.text == "<x>" && !token.special; }));
 }
 
+// As in llama.cpp: files of the first Gemma call the end of a turn a normal token.
+TEST(GgufTokenizer, EndTokensAreControlTokensWhateverTheirType) {
+  for (const std::uint32_t type : {1u, 4u}) {
+    GgufBuilder gguf;
+    gguf.set("tokenizer.ggml.model", "llama");
+    gguf.set("tokenizer.ggml.tokens",
+             Texts{"<unk>", "<s>", "</s>", "\u2581", "a", "<end_of_turn>", "<other>"});
+    gguf.set("tokenizer.ggml.scores", std::vector<float>{0, 0, 0, -9, -8, 0, 0});
+    gguf.set("tokenizer.ggml.token_type", Numbers{2, 3, 3, 1, 1, type, 1});
+    const auto tokenizer = load_gguf(gguf);
+    EXPECT_EQ(tokenizer->encode("a<end_of_turn>", {.parse_special = true}), (Ids{1, 3, 4, 5}));
+    EXPECT_TRUE(tokenizer->is_special(5));
+    EXPECT_FALSE(tokenizer->is_special(6));
+    EXPECT_EQ(tokenizer->decode(Ids{4, 5}, true), "a");
+  }
+  const auto bytes = [](const char* name) {
+    Texts tokens;
+    for (int byte = 0; byte < 256; ++byte)
+      tokens.push_back(byte_level_spelling(std::string(1, static_cast<char>(byte))));
+    tokens.emplace_back(name);
+    return load_gguf(GgufBuilder()
+                         .set("tokenizer.ggml.model", "gpt2")
+                         .set("tokenizer.ggml.pre", "gpt-2")
+                         .set("tokenizer.ggml.tokens", tokens)
+                         .set("tokenizer.ggml.merges", Texts{}));
+  };
+  for (const char* name :
+       {"<|im_end|>", "<\uff5cend\u2581of\u2581sentence\uff5c>", "<|fim_pad|>"}) {
+    EXPECT_EQ(bytes(name)->encode(std::string("a") + name, {.parse_special = true}),
+              (Ids{'a', 256}));
+    EXPECT_TRUE(bytes(name)->is_special(256));
+  }
+}
+
+// Without keys for them, as in llama.cpp.
+TEST(GgufTokenizer, IdsOfSpecialTokensHaveDefaults) {
+  const auto ids = [](GgufBuilder gguf) {
+    const auto tokenizer = load_gguf(gguf);
+    return std::tuple(tokenizer->bos_id(), tokenizer->eos_id(), tokenizer->pad_id());
+  };
+  const auto none = std::optional<TokenId>();
+  EXPECT_EQ(ids(pieces()), std::tuple(1, 2, none));
+  GgufBuilder t5;
+  t5.set("tokenizer.ggml.model", "t5");
+  t5.set("tokenizer.ggml.tokens", Texts{"<pad>", "</s>", "<unk>", "\u2581", "a"});
+  t5.set("tokenizer.ggml.scores", std::vector<float>{0, 0, 0, -9, -8});
+  t5.set("tokenizer.ggml.token_type", Numbers{3, 3, 2, 1, 1});
+  EXPECT_EQ(ids(t5), std::tuple(none, 1, 0));
+}
+
 // Han characters are split from other letters; llama-bpe keeps them together.
 TEST(GgufTokenizer, KimisVocabularySplitsHanFromLetters) {
   const std::string han = "\xe4\xb8\xad";

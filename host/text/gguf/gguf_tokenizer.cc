@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/printable.h"
+#include "io/gguf_end_tokens.h"
 #include "io/gguf_file.h"
 #include "publishers/ggml_vocabularies.h"
 #include "text/hf/byte_level.h"
@@ -84,6 +85,10 @@ TokenTable read_vocabulary(const io::GgufFile& file) {
   for (std::size_t i = 0; i < out.types.size(); ++i)
     if (const std::int64_t type = out.types[i]; type < 1 || type > 6)
       file.fail(fmt::format("{}[{}]", kTypes, i), fmt::format("is {}; expected 1 to 6", type));
+  for (const std::int64_t id : io::gguf_end_tokens_by_text(file))
+    if (std::int64_t& type = out.types[static_cast<std::size_t>(id)];
+        type != static_cast<int>(Type::unknown))
+      type = static_cast<int>(Type::control);
   return out;
 }
 
@@ -230,9 +235,9 @@ std::unique_ptr<Tokenizer> make_sentencepiece(const io::GgufFile& file,
   out.model = kind.kind == GgmlVocabulary::Kind::sentencepiece_bpe
                   ? SentencePieceFile::Model::bpe
                   : SentencePieceFile::Model::unigram;
-  out.bos_id = token_id(file, "bos", count, 1);
-  out.eos_id = token_id(file, "eos", count, 2);
-  out.pad_id = token_id(file, "padding", count);
+  out.bos_id = token_id(file, "bos", count, kind.bos);
+  out.eos_id = token_id(file, "eos", count, kind.eos);
+  out.pad_id = token_id(file, "padding", count, kind.pad);
   out.add_dummy_prefix = flag(file, "add_space_prefix", true);
   out.remove_extra_whitespaces = flag(file, "remove_extra_whitespaces", false);
   out.splits_at_user_defined = true;
