@@ -48,6 +48,10 @@ constexpr GgmlEndToken kEndTokens[] = {
 #include "ggml_end_tokens.inc"
 };
 
+constexpr GgmlSpaceRule kSpaceRules[] = {
+#include "ggml_space_rules.inc"
+};
+
 constexpr GgmlPreTokenizer kPreTokenizers[] = {
 #include "ggml_pre_tokenizers.inc"
 };
@@ -56,6 +60,7 @@ constexpr GgmlPreTokenizer kPreTokenizers[] = {
 
 std::span<const GgmlVocabulary> ggml_vocabularies() { return kVocabularies; }
 std::span<const GgmlEndToken> ggml_end_tokens() { return kEndTokens; }
+std::span<const GgmlSpaceRule> ggml_space_rules() { return kSpaceRules; }
 std::span<const GgmlPreTokenizer> ggml_pre_tokenizers() { return kPreTokenizers; }
 
 }  // namespace lamina::publishers

@@ -36,6 +36,14 @@ inline constexpr std::string_view kGgmlPartEnd = "<|end|>";
 inline constexpr std::string_view kGgmlTurnEnds[] = {"<|return|>", "<|flush|>"},
                                   kGgmlCallEnds[] = {"<|call|>", "<|calls|>"};
 
+// Models whose special and user-defined tokens include the white space after them.
+struct GgmlSpaceRule {
+  std::string_view names[3];   // parts of `general.name` in lower case
+  std::string_view others[3];  // tokens that include no white space
+};
+
+std::span<const GgmlSpaceRule> ggml_space_rules();
+
 // Values of `tokenizer.ggml.pre`.
 struct GgmlPreTokenizer {
   std::string_view name;

@@ -95,7 +95,7 @@ std::string observed(const Metadata& keys) {
     decode::GenerateOptions options;
     out += show(decode::apply_gguf_sampling(io::GgufFile(path), options));
     const auto tokenizer = text::load_tokenizer(path);
-    for (const char* text : {" ab  a", "<s>ab", "z"})
+    for (const char* text : {" ab  a", "<s>ab", "</s> ab", "z"})
       out += fmt::format("{}\n", fmt::join(tokenizer->encode(text, {.parse_special = true}), ","));
     out += fmt::format("{} {} {}\n", tokenizer->bos_id().value_or(-1),
                        tokenizer->eos_id().value_or(-1), tokenizer->pad_id().value_or(-1));
@@ -120,7 +120,7 @@ std::vector<OtherKey> other_keys() {
   std::ifstream file(std::string(LAMINA_SOURCE_DIR) + "/tests/golden/gguf_other_keys.txt");
   const std::map<std::string, std::vector<Value>> values{
       {"n", {24u}},           {"f", {0.375f}},
-      {"b", {true, false}},   {"t", {Value(std::string("xyz"))}},
+      {"b", {true, false}},   {"t", {Value(std::string("xyz")), Value(std::string("phi-3"))}},
       {"l", {Numbers{1, 0}}}, {"s", {Texts{"a"}}},
       {"d", {Decimals{0.5f}}}};
   std::vector<OtherKey> out;

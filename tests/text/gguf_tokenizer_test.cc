@@ -277,6 +277,40 @@ TEST(GgufTokenizer, UserDefinedPiecesSplitATextFirst) {
       found, [](const AddedText& token) { return token.text == "<x>" && !token.special; }));
 }
 
+// Ids of llama.cpp for models with this name, and of the published tokenizer.
+TEST(GgufTokenizer, SpecialTokensOfSomeModelsIncludeTheSpaceAfterThem) {
+  const std::string space = "\u2581";
+  const auto with = [&](const char* name) {
+    GgufBuilder gguf;
+    gguf.set("tokenizer.ggml.model", "llama");
+    gguf.set("tokenizer.ggml.tokens", Texts{"<unk>", "<s>", "</s>", space, "a", "<|endoftext|>",
+                                            "<|user|>", "<x>", space + "a", "\n"});
+    gguf.set("tokenizer.ggml.scores", std::vector<float>{0, 0, 0, -9, -8, 0, 0, 0, -1, -9});
+    gguf.set("tokenizer.ggml.token_type", Numbers{2, 3, 3, 1, 1, 3, 3, 4, 1, 1});
+    if (name) gguf.set("general.name", name);
+    return load_gguf(gguf);
+  };
+  const EncodeOptions special{.add_special = false, .parse_special = true};
+  for (const char* name : {"Phi3", "microsoft/Phi-3-mini-4k-instruct", "Phi 3.5 Mini Instruct"}) {
+    SCOPED_TRACE(name);
+    const auto tokenizer = with(name);
+    EXPECT_EQ(tokenizer->encode("<|user|>\na</s> \n<x>  a", special), (Ids{6, 8, 2, 7, 8}));
+    EXPECT_EQ(tokenizer->encode("<|user|>\n", special), (Ids{6}));
+    EXPECT_EQ(tokenizer->encode("<s>\na<|endoftext|> a<unk> a", special),
+              (Ids{1, 3, 9, 4, 5, 3, 8, 0, 3, 8}));
+    EXPECT_EQ(tokenizer->encode("<x> a", {.add_special = false}), (Ids{7, 8}));
+  }
+  for (const char* name : {static_cast<const char*>(nullptr), "Phi-4-mini", "Llama"})
+    EXPECT_EQ(with(name)->encode("<|user|>\na<x> a", special), (Ids{6, 3, 9, 4, 7, 3, 8}));
+}
+
+TEST(GgufTokenizer, SpecialTokensOfByteLevelVocabulariesIncludeTheSpaceToo) {
+  const auto tokenizer = load_gguf(byte_level("gpt-2").set("general.name", "Phi-3-small"));
+  EXPECT_EQ(tokenizer->encode("<tool> \nab <tool>", {.parse_special = true}),
+            (Ids{259, 256, ' ', 259}));
+  EXPECT_EQ(tokenizer->encode("<s> ab", {.parse_special = true}), (Ids{258, ' ', 256}));
+}
+
 // As in llama.cpp: files of the first Gemma call the end of a turn a normal token.
 TEST(GgufTokenizer, EndTokensAreControlTokensWhateverTheirType) {
   for (const std::uint32_t type : {1u, 4u}) {

@@ -62,15 +62,34 @@ const Row& find_row(const io::GgufFile& file, std::span<const Row> rows, std::st
 }
 
 struct TokenTable {
-  std::vector<std::string_view> tokens;  // never empty
-  std::vector<std::int64_t> types;       // one per token
-  std::deque<std::string> made;          // names of tokens that are empty in the file
+  std::vector<std::string_view> tokens;               // never empty
+  std::vector<std::int64_t> types;                    // one per token
+  std::deque<std::string> made;                       // names of tokens that are empty in the file
+  const publishers::GgmlSpaceRule* spaces = nullptr;  // null: tokens include no white space
 
   Type type(std::size_t i) const { return static_cast<Type>(types[i]); }
+  // True if a token that is found in a text includes the white space after it.
+  bool includes_space(std::size_t i) const {
+    return spaces && std::ranges::find(spaces->others, tokens[i]) == std::end(spaces->others);
+  }
 };
 
+// Returns the rule for the model's name; null if there is none.
+const publishers::GgmlSpaceRule* space_rule(const io::GgufFile& file) {
+  const io::GgufValue* value = file.find("general.name");
+  if (!value || value->is_array || value->strings.empty()) return nullptr;
+  std::string name(value->strings[0]);
+  for (char& c : name)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  for (const publishers::GgmlSpaceRule& rule : publishers::ggml_space_rules())
+    if (std::ranges::any_of(rule.names,
+                            [&](std::string_view part) { return name.find(part) != name.npos; }))
+      return &rule;
+  return nullptr;
+}
+
 TokenTable read_vocabulary(const io::GgufFile& file) {
-  TokenTable out{file.texts(kTokens), file.integers(kTypes), {}};
+  TokenTable out{file.texts(kTokens), file.integers(kTypes), {}, space_rule(file)};
   if (out.tokens.empty()) file.fail(kTokens, "is missing: the file has no vocabulary");
   if (static_cast<std::int64_t>(out.tokens.size()) > kMaxIds)
     file.fail(kTokens,
@@ -158,9 +177,15 @@ void add_tokens(const io::GgufFile& file, const TokenTable& vocabulary, Pipeline
     if (last.at(content) != i)
       out.add_other_id(id, content, special);
     else
-      out.add_token({id, content, false, false, false, false, special}, [&](std::string what) {
-        file.fail(fmt::format("{}[{}]", kTokens, i), std::move(what));
-      });
+      out.add_token(
+          {.id = id,
+           .content = content,
+           .single_word = false,
+           .lstrip = false,
+           .rstrip = vocabulary.includes_space(i),
+           .normalized = false,
+           .special = special},
+          [&](std::string what) { file.fail(fmt::format("{}[{}]", kTokens, i), std::move(what)); });
   }
 }
 
@@ -210,7 +235,7 @@ std::vector<SentencePieceFile::Piece> pieces_of(const TokenTable& vocabulary,
       type = Type::unknown;
     else if (type == Type::unknown)
       type = Type::control;
-    out.push_back({vocabulary.tokens[i], scores[i], type});
+    out.push_back({vocabulary.tokens[i], scores[i], type, vocabulary.includes_space(i)});
   }
   return out;
 }

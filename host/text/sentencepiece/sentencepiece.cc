@@ -54,8 +54,13 @@ class SentencePieceTokenizer final : public Tokenizer {
           has_name || (file_.splits_at_user_defined && piece.type == Type::user_defined);
       if (splits &&
           model_->find(piece.text) == static_cast<TokenId>(i))  // the last of equal pieces
-        matcher_.add(piece.text, {static_cast<TokenId>(i), std::string(piece.text), false, false,
-                                  false, false, has_name});
+        matcher_.add(piece.text, {.id = static_cast<TokenId>(i),
+                                  .content = std::string(piece.text),
+                                  .single_word = false,
+                                  .lstrip = false,
+                                  .rstrip = piece.includes_space,
+                                  .normalized = false,
+                                  .special = has_name});
     }
     std::unordered_set<std::string_view> listed;
     for (const AddedToken& token : added) {

@@ -275,8 +275,8 @@ SentencePieceFile make_sentencepiece_file(const std::vector<SentencePieceFile::P
   }
   std::size_t at = 0;
   for (const File::Piece& piece : pieces) {
-    out.pieces.push_back(
-        {std::string_view(out.bytes).substr(at, piece.text.size()), piece.score, piece.type});
+    out.pieces.push_back({std::string_view(out.bytes).substr(at, piece.text.size()), piece.score,
+                          piece.type, piece.includes_space});
     at += piece.text.size();
   }
   check_pieces(out, refuse);

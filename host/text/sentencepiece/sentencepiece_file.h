@@ -24,6 +24,7 @@ struct SentencePieceFile {
     std::string_view text;  // borrowed from `bytes`
     float score = 0;
     Type type = Type::normal;
+    bool includes_space = false;  // after it, if a text is split at it; only in other formats
   };
 
   std::string bytes;  // the file
