@@ -103,6 +103,13 @@ struct Program::Planner {
         aliased_outputs.emplace(output.value,
                                 graph.inputs()[static_cast<std::size_t>(output.alias_input)].value);
     }
+    // A value must live as long as its views.
+    for (int n = end - 1; n >= 0; --n) {
+      const Node& node = graph.node(static_cast<NodeId>(n));
+      std::int64_t offset;
+      if (is_view(graph, node, &offset))
+        last_uses[node.inputs[0]] = std::max(last_uses[node.inputs[0]], last_uses[node.outputs[0]]);
+    }
     for (const Node& node : graph.nodes())
       if (ValueId target = alias_target(node); target != kNoValue)
         copied_to.emplace(node.inputs[0], target);
@@ -117,13 +124,6 @@ struct Program::Planner {
               graph.type(v) == graph.type(made))
             copied_to.emplace(v, target->second);
       }
-    // A value must live as long as its views.
-    for (int n = end - 1; n >= 0; --n) {
-      const Node& node = graph.node(static_cast<NodeId>(n));
-      std::int64_t offset;
-      if (is_view(graph, node, &offset))
-        last_uses[node.inputs[0]] = std::max(last_uses[node.inputs[0]], last_uses[node.outputs[0]]);
-    }
   }
 
   // Returns the graph input to which copy node `node` moves an aliased output, or kNoValue.

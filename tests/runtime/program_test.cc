@@ -156,6 +156,23 @@ TEST(Program, AliasedOutputsMaySwapTheirInputs) {
   EXPECT_EQ(to_doubles(out[1]), (Doubles{1, 2, 3, 4, 5}));
 }
 
+// x is read through its view after the first update, so it may not be made over that input.
+TEST(Program, ValueIsKeptForTheUpdateThatIsAViewOfIt) {
+  const Type matrix{DType::f32, {5, 1}, {}};
+  Graph g;
+  Tensor a = g.add_input("a", kRow);
+  g.add_input("b", matrix);
+  Tensor x = ops::neg(a);
+  Tensor view = ops::reshape(x, matrix.shape);
+  g.add_output("a", ops::cumsum(x, {.dim = 0}), 0);
+  g.add_output("b", view, 1);
+  const std::vector<Array> in{row({1, 2, 3, 4, 5}), array(matrix, {0, 0, 0, 0, 0})};
+  for (const std::vector<Array>& out : {run_unoptimized(g, in), run(g, in)}) {
+    EXPECT_EQ(to_doubles(out[0]), (Doubles{-1, -3, -6, -10, -15}));
+    EXPECT_EQ(to_doubles(out[1]), (Doubles{-1, -2, -3, -4, -5}));
+  }
+}
+
 TEST(Program, OptimizerStateIsUpdatedInPlace) {
   Graph g;
   Tensor p = g.add_input("p", kRow), grad = g.add_input("g", kRow);
