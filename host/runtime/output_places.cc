@@ -4,9 +4,9 @@
 #include <cstdint>
 
 #include "graph/op.h"
-#include "runtime/own_outputs.h"
+#include "graph/views.h"
+#include "graph/written_over.h"
 #include "runtime/program.h"
-#include "runtime/views.h"
 
 namespace lamina {
 namespace {

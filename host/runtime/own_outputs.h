@@ -1,14 +1,9 @@
 // The form of a graph in which every output has its own place.
 #pragma once
 
-#include <cstddef>
-
 #include "graph/graph.h"
 
 namespace lamina {
-
-// Returns the operand that result `i` of the node is always written over, or kNoValue.
-ValueId always_written_over(const Node& node, std::size_t i);
 
 // Copies the graph so that every output is a separate whole result, which can be written directly
 // to its place. An output that aliases an input is written there by ops that work in place, or else

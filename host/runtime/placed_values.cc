@@ -5,7 +5,7 @@
 #include "graph/op.h"
 #include "graph/placement.h"
 #include "graph/scan_shape.h"
-#include "runtime/views.h"
+#include "graph/views.h"
 
 namespace lamina {
 

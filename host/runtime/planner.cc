@@ -4,6 +4,8 @@
 #include <optional>
 
 #include "core/error.h"
+#include "graph/views.h"
+#include "graph/written_over.h"
 #include "ops/op_code.h"
 #include "runtime/counting_kernel.h"
 #include "runtime/memory_plan.h"
@@ -12,7 +14,6 @@
 #include "runtime/own_outputs.h"
 #include "runtime/placed_values.h"
 #include "runtime/program_steps.h"
-#include "runtime/views.h"
 
 namespace lamina {
 namespace {

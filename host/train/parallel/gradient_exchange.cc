@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "core/error.h"
-#include "runtime/views.h"
+#include "graph/views.h"
 
 namespace lamina::train {
 namespace {

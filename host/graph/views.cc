@@ -1,7 +1,6 @@
-#include "runtime/views.h"
+#include "graph/views.h"
 
 #include "graph/call.h"
-#include "ops/op.h"
 
 namespace lamina {
 
