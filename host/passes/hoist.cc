@@ -5,6 +5,7 @@
 
 #include "graph/rewrite.h"
 #include "graph/scan_shape.h"
+#include "graph/written_over.h"
 #include "passes/levels.h"
 
 namespace lamina::passes {
@@ -21,11 +22,14 @@ struct Hoisted {
 std::vector<NodeId> invariant_nodes(const Graph& body, std::size_t consts) {
   std::vector<NodeId> out;
   std::vector<bool> invariant(body.values().size());
+  const Overwrites overwrites(body);
   for (std::size_t i = 0; i < consts; ++i) invariant[body.inputs()[i].value] = true;
   for (NodeId n = 0; n < body.nodes().size(); ++n) {
     const Node& node = body.node(n);
     bool all = !node.inputs.empty() && !node.op->def->in_place;
     for (ValueId v : node.inputs) all = all && (v == kNoValue || invariant[v]);
+    // A result that the body writes over is made again in every iteration.
+    for (ValueId v : node.outputs) all = all && overwrites.of(v) == kNoNode;
     for (ValueId v : node.outputs) invariant[v] = all;
     if (all) out.push_back(n);
   }

@@ -56,5 +56,25 @@ TEST(Hoist, WorkOnCarriesAndLayersStays) {
   for (const Node& node : out.nodes()) EXPECT_NE(node.op->name, "mul");
 }
 
+// Every iteration writes its row over zeros.
+TEST(Hoist, ValuesThatTheBodyWritesOverStay) {
+  const Type slots{DType::f32, {1, 4, 1}, {}}, row{DType::f32, {1, 1, 1}, {}};
+  const Type start{DType::i32, {1}, {}};
+  auto body = std::make_shared<Graph>();
+  Tensor k = body->add_input("k", slots), x = body->add_input("x", row);
+  Tensor at = body->add_input("at", start);
+  body->add_output("y", ops::cache_write(ops::scale(k, 0), x, at));
+  Graph g;
+  const std::vector<Tensor> operands{g.add_input("k", slots),
+                                     g.add_input("x", {DType::f32, {2, 1, 1, 1}, {}}),
+                                     g.add_input("at", {DType::i32, {2, 1}, {}})};
+  g.add_output("y", ops::scan(operands, {.body = body, .times = 2, .num_consts = 1})[0]);
+  const Graph out = passes::remove_dead_code(passes::hoist_from_scans(g));
+  verify(out, "hoisting");
+  const std::vector<Array> in{array(slots, {1, 2, 3, 4}), array(operands[1].type(), {5, 6}),
+                              array(operands[2].type(), {0, 2})};
+  EXPECT_EQ(to_doubles(run_unoptimized(out, in)[0]), (Doubles{5, 0, 0, 0, 0, 0, 6, 0}));
+}
+
 }  // namespace
 }  // namespace lamina::testing
