@@ -5,16 +5,20 @@
 #include <cstdint>
 
 #include "graph/rewrite.h"
+#include "graph/views.h"
+#include "graph/written_over.h"
 #include "passes/levels.h"
 
 namespace lamina::passes {
 namespace {
 
-// Finds nodes of one level that compute the same as an earlier one.
+// Finds nodes of one level that compute the same as an earlier one. A result that an op writes over
+// stays apart: the other one may be read after that.
 class Twins {
  public:
   explicit Twins(const Graph& graph)
       : graph_(graph),
+        overwrites_(graph),
         first_(graph.values().size()),
         table_(std::bit_ceil(2 * graph.nodes().size() + 1), kNoNode) {
     for (ValueId v = 0; v < first_.size(); ++v) first_[v] = v;
@@ -31,6 +35,7 @@ class Twins {
   void place(NodeId n) {
     const Node& node = graph_.node(n);
     if (node.op->def->in_place || node.op->def->facts.loops || node.outputs.empty()) return;
+    if (is_written_over(node)) return;
     std::size_t at = hash(node) & (table_.size() - 1);
     while (table_[at] != kNoNode && !same(graph_.node(table_[at]), node))
       at = (at + 1) & (table_.size() - 1);
@@ -41,6 +46,14 @@ class Twins {
     any_ = true;
     for (std::size_t i = 0; i < node.outputs.size(); ++i)
       first_[node.outputs[i]] = graph_.node(table_[at]).outputs[i];
+  }
+
+  // Views share the memory of their operand whether they are merged or not.
+  bool is_written_over(const Node& node) const {
+    std::int64_t offset;
+    return std::ranges::any_of(node.outputs,
+                               [&](ValueId v) { return overwrites_.of(v) != kNoNode; }) &&
+           !is_view(graph_, node, &offset);
   }
 
   ValueId first_of(ValueId v) const { return v == kNoValue ? v : first_[v]; }
@@ -67,6 +80,7 @@ class Twins {
   }
 
   const Graph& graph_;
+  const Overwrites overwrites_;
   std::vector<ValueId> first_;  // replacement of each value
   std::vector<NodeId> table_;   // by hash, with linear probing
   bool any_ = false;

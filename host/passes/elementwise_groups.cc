@@ -6,7 +6,7 @@
 namespace lamina::passes {
 
 ElementwiseGroups::ElementwiseGroups(const Graph& graph)
-    : graph_(graph), group_of_(graph.nodes().size(), -1) {
+    : graph_(graph), overwrites_(graph), group_of_(graph.nodes().size(), -1) {
   find_readers();
   for (NodeId n = 0; n < graph.nodes().size(); ++n) place(n);
 }
@@ -57,13 +57,15 @@ bool ElementwiseGroups::may_merge(int a, int b, NodeId last) const {
     for (NodeId m : members(group)) add_outside_operands(m, a, b, operands);
   if (operands.size() > kMaxGroupOperands) return false;
   // The fused node is placed at its last member: a reader of members before that, outside the
-  // group, forbids the merge.
+  // group, forbids the merge, and so does a write over an operand.
   for (int group : {a, b})
-    for (NodeId m : members(group))
+    for (NodeId m : members(group)) {
+      if (overwrites_.forbid(graph_.node(m), last)) return false;
       for (NodeId reader : readers_of(m)) {
         if (reader >= last) break;
         if (!in_either(reader, a, b)) return false;
       }
+    }
   return true;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/written_over.h"
 
 namespace lamina::passes {
 
@@ -13,7 +14,7 @@ inline constexpr std::size_t kMaxGroupOperands = 16;
 inline constexpr std::size_t kMaxGroupNodes = 48;
 
 // A node joins and merges the groups of its operands, unless its operands depend on values that are
-// computed from these groups outside of them.
+// computed from these groups outside of them, or are written over before the last member.
 class ElementwiseGroups {
  public:
   // REQUIRES: the graph outlives this.
@@ -39,6 +40,7 @@ class ElementwiseGroups {
   void add_outside_operands(NodeId n, int a, int b, std::vector<ValueId>& operands) const;
 
   const Graph& graph_;
+  const Overwrites overwrites_;
   std::vector<int> group_of_;
   std::vector<std::vector<NodeId>> groups_;
   std::vector<NodeId> readers_;              // of each node's results, in order of nodes

@@ -7,6 +7,7 @@
 
 #include "graph/count_reads.h"
 #include "graph/rewrite.h"
+#include "graph/written_over.h"
 #include "ops/op_code.h"
 #include "ops/operands.h"
 #include "ops/tensor.h"
@@ -44,6 +45,7 @@ class CacheWriteFusion {
  public:
   explicit CacheWriteFusion(const Graph& graph)
       : graph_(graph),
+        overwrites_(graph),
         reads_(count_reads(graph)),
         is_member_(graph.nodes().size()),
         is_taken_(graph.nodes().size()) {}
@@ -74,9 +76,11 @@ class CacheWriteFusion {
       writes_.push_back(rows_write(n));
       ++writes_of[writes_.back().rotation];
     }
-    // A rotation that something else reads is computed anyway.
+    // A rotation that something else reads is computed anyway. One with operands that are gone at
+    // the write stays.
     for (RowsWrite& w : writes_)
-      if (w.rotation != kNoNode && reads_[node(w.rotation).outputs[0]] != writes_of[w.rotation])
+      if (w.rotation != kNoNode && (reads_[node(w.rotation).outputs[0]] != writes_of[w.rotation] ||
+                                    overwrites_.forbid(node(w.rotation), w.write)))
         w = {.write = w.write, .rows = node(w.write).inputs[operand::cache_write::kUpdate]};
   }
 
@@ -172,8 +176,8 @@ class CacheWriteFusion {
     return true;
   }
 
-  // True if no member needs a result of another one, and no node from the first to the last is in
-  // the range of another group.
+  // True if no member needs a result of another one, no node from the first to the last is in the
+  // range of another group, and nothing that is read late is written over by then.
   bool may_form(const WriteGroup& group) const {
     const std::vector<NodeId> members = group.members();
     const NodeId first = members.front(), last = members.back();
@@ -187,6 +191,17 @@ class CacheWriteFusion {
       if (is_taken_[n] || (is_member && reads_late)) return false;
       late[n - first] = is_member || reads_late;
     }
+    // The order of late nodes stays.
+    const auto is_kept = [&](NodeId reader) {
+      return std::ranges::none_of(node(reader).inputs, [&](ValueId v) {
+        const NodeId write = overwrites_.of(v);
+        return write < first || (write <= last && write > reader && !late[write - first]);
+      });
+    };
+    for (NodeId n = first; n <= last; ++n)
+      if (late[n - first] && !is_kept(n)) return false;
+    for (NodeId rotation : {group.k.rotation, group.v.rotation})
+      if (rotation != kNoNode && !is_kept(rotation)) return false;
     return true;
   }
 
@@ -246,6 +261,7 @@ class CacheWriteFusion {
   }
 
   const Graph& graph_;
+  const Overwrites overwrites_;
   std::vector<int> reads_;
   std::vector<RowsWrite> writes_;
   std::vector<NodeId> queries_;

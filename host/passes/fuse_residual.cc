@@ -6,6 +6,7 @@
 
 #include "graph/count_reads.h"
 #include "graph/rewrite.h"
+#include "graph/written_over.h"
 #include "ops/op_code.h"
 #include "ops/operands.h"
 #include "ops/tensor.h"
@@ -20,7 +21,8 @@ static_assert(int{operand::embedding_grad::kAcc} == kAcc);
 
 class Fusion {
  public:
-  explicit Fusion(const Graph& graph) : graph_(graph), reads_(count_reads(graph)) {}
+  explicit Fusion(const Graph& graph)
+      : graph_(graph), overwrites_(graph), reads_(count_reads(graph)) {}
 
   std::optional<Graph> run() {
     find();
@@ -80,7 +82,8 @@ class Fusion {
       bool free = node.inputs[kAcc] == kNoValue;
       if (!free || reads_[term] != 1 || graph_.type(term) != graph_.type(other)) continue;
       const DType dtype = graph_.type(term).dtype;
-      if (dtype != sum_dtype(dtype)) continue;  // would round once instead of twice
+      if (dtype != sum_dtype(dtype)) continue;    // would round once instead of twice
+      if (overwrites_.forbid(node, n)) continue;  // the term moves down to the sum
       // A sum of rows is added to earlier microbatches after it is complete, as in lists.
       if (node.op->def->sums_rows && graph_.value(other).node == kNoNode) continue;
       term_of_add_.emplace(n, made_by);
@@ -109,6 +112,7 @@ class Fusion {
   }
 
   const Graph& graph_;
+  const Overwrites overwrites_;
   std::vector<int> reads_;
   std::unordered_map<NodeId, NodeId> norm_of_add_, term_of_add_;
   std::unordered_map<NodeId, bool> skipped_;

@@ -7,6 +7,7 @@
 
 #include "graph/count_reads.h"
 #include "graph/rewrite.h"
+#include "graph/written_over.h"
 #include "ops/op_code.h"
 #include "ops/tensor.h"
 #include "passes/levels.h"
@@ -28,7 +29,8 @@ struct Parts {
 
 class Joining {
  public:
-  explicit Joining(const Graph& graph) : graph_(graph), reads_(count_reads(graph)) {}
+  explicit Joining(const Graph& graph)
+      : graph_(graph), overwrites_(graph), reads_(count_reads(graph)) {}
 
   std::optional<Graph> run() {
     // From the end: a sum is found before the sums that are its terms.
@@ -59,6 +61,9 @@ class Joining {
     std::ranges::sort(parts.list, {}, &Part::first);
     for (std::size_t i = 1; i < parts.list.size(); ++i)
       if (parts.list[i].first != parts.list[i - 1].past) return;
+    // The parts are read at the sum.
+    for (NodeId member : members)
+      if (overwrites_.forbid(graph_.node(member), n)) return;
     joined_.insert(members.begin(), members.end());
     sums_.emplace(n, std::move(parts));
   }
@@ -96,6 +101,7 @@ class Joining {
   }
 
   const Graph& graph_;
+  const Overwrites overwrites_;
   std::vector<int> reads_;
   std::unordered_map<NodeId, Parts> sums_;
   std::unordered_set<NodeId> joined_;  // pads and sums that a sum replaces

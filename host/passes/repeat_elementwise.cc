@@ -5,6 +5,7 @@
 #include <set>
 
 #include "graph/rewrite.h"
+#include "graph/written_over.h"
 
 namespace lamina::passes {
 namespace {
@@ -14,7 +15,7 @@ constexpr std::size_t kMostRepeated = 8;  // nodes of one group
 class Repetition {
  public:
   Repetition(const Graph& graph, const ElementwiseGroups& groups)
-      : graph_(graph), groups_(groups), stored_(graph.values().size()) {
+      : graph_(graph), groups_(groups), overwrites_(graph), stored_(graph.values().size()) {
     for (const GraphOutput& output : graph.outputs()) stored_[output.value] = true;
     for (NodeId n = 0; n < graph.nodes().size(); ++n)
       for (ValueId v : graph.node(n).inputs)
@@ -80,6 +81,7 @@ class Repetition {
     for (ValueId v : sources) {
       const NodeId made_by = graph_.value(v).node;
       if (made_by != kNoNode && made_by >= groups_.members(group).front()) return;
+      if (overwrites_.of(v) < groups_.members(group).back()) return;
       if (operands.insert(v).second) added += graph_.type(v).bytes();
     }
     if (added >= removed || operands.size() > kMaxGroupOperands) return;
@@ -120,6 +122,7 @@ class Repetition {
 
   const Graph& graph_;
   const ElementwiseGroups& groups_;
+  const Overwrites overwrites_;
   std::vector<bool> stored_;  // values that are in memory for other readers than groups
   std::map<int, std::vector<NodeId>> repeated_;  // by group, in order
 };

@@ -77,5 +77,19 @@ TEST(CommonSubexpressions, BodiesAreMergedInside) {
   EXPECT_EQ(count_ops(merged(g), "exp"), 1);
 }
 
+TEST(CommonSubexpressions, ResultsThatAreWrittenOverStayApart) {
+  Graph g;
+  Tensor x = g.add_input("x", {DType::f32, {1, 4, 2}, {}});
+  Tensor rows = g.add_input("rows", {DType::f32, {1, 1, 2}, {}});
+  Tensor start = g.add_input("start", {DType::i32, {1}, {}});
+  for (int i = 0; i < 2; ++i) g.add_output("y", ops::cache_write(ops::neg(x), rows, start));
+  Tensor kept = ops::neg(x);
+  g.add_output("a", ops::reshape(kept, {8}));
+  g.add_output("b", ops::reshape(kept, {8}));
+  const Graph out = merged(g);
+  EXPECT_EQ(count_ops(out, "neg"), 3);
+  EXPECT_EQ(count_ops(out, "reshape"), 1);
+}
+
 }  // namespace
 }  // namespace lamina::testing

@@ -213,5 +213,16 @@ TEST(FuseCacheWrites, WritesToOneCacheStayInTheirOrder) {
   expect_ops(l.g, 0, 0, 2);
 }
 
+// A rotation moves to the write of its result, behind a write over its operand.
+TEST(FuseCacheWrites, ARotationWithAnOperandThatIsWrittenOverStays) {
+  Layers l;
+  const Tensor x = ops::exp(l.rows(2));
+  const Tensor rotated = l.rotated(x);
+  l.g.add_output("x", ops::cache_write(x, ops::slice(l.rows(2), 1, 0, 1), l.start));
+  l.written(rotated);
+  l.written(l.rows(2));
+  expect_ops(l.g, 1, 1, 1);
+}
+
 }  // namespace
 }  // namespace lamina::testing

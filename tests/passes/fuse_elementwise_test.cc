@@ -134,5 +134,35 @@ TEST(FuseElementwise, ValuesAsNarrowAsTheirSourcesAreStored) {
   expect_same_bits(g);
 }
 
+// The state is read before the write over it, the sum comes after that.
+TEST(FuseElementwise, ReadOfAStateStaysBeforeTheWriteOverIt) {
+  Graph g;
+  Tensor state = g.add_input("state", {DType::f32, {1, 4, 2}, {}});
+  Tensor rows = g.add_input("rows", {DType::f32, {1, 1, 2}, {}});
+  Tensor start = g.add_input("start", {DType::i32, {1}, {}});
+  Tensor before = ops::shift(ops::reshape(state, {4, 2}), 1);
+  Tensor after = ops::cache_write(state, rows, start);
+  g.add_output("state", after, 0);
+  g.add_output("y", before + ops::reshape(after, {4, 2}));
+  const Graph out = fused(g);
+  EXPECT_EQ(count_ops(out, "fused_map"), 0);
+  const std::vector<Array> in{array(state.type(), {1, 2, 3, 4, 5, 6, 7, 8}),
+                              array(rows.type(), {10, 20}), array(start.type(), {1})};
+  EXPECT_EQ(to_doubles(run_unoptimized(out, in)[1]), (Doubles{3, 5, 14, 25, 11, 13, 15, 17}));
+}
+
+// exp is cheaper to repeat for the second group than to keep, but its operand is gone there.
+TEST(FuseElementwise, NodesWithOperandsThatAreWrittenOverAreNotRepeated) {
+  Graph g;
+  Tensor state = g.add_input("state", {DType::f32, {1, 4, 2}, {}});
+  Tensor rows = g.add_input("rows", {DType::f32, {1, 1, 2}, {}});
+  Tensor start = g.add_input("start", {DType::i32, {1}, {}});
+  Tensor e = ops::exp(ops::scale(ops::cast(state, DType::f64), 0.5));
+  Tensor total = ops::reduce_sum(ops::neg(e), {2}, true);
+  g.add_output("state", ops::cache_write(state, rows, start), 0);
+  g.add_output("y", ops::neg(e / total));
+  expect_same_bits(g, 0, 1);
+}
+
 }  // namespace
 }  // namespace lamina::testing

@@ -79,5 +79,17 @@ TEST(FuseResidual, BroadcastSumStaysApart) {
   EXPECT_EQ(count_ops(with_residual_fused(g), "add_rms_norm"), 0);
 }
 
+TEST(FuseResidual, ProductOfAStateStaysBeforeTheWriteOverIt) {
+  Graph g;
+  Tensor state = g.add_input("state", {DType::f32, {1, 6, 6}, {}});
+  Tensor rows = g.add_input("rows", {DType::f32, {1, 1, 6}, {}});
+  Tensor start = g.add_input("start", {DType::i32, {1}, {}});
+  Tensor product = ops::matmul(ops::reshape(state, {6, 6}), g.add_input("b", kSquare));
+  Tensor written = ops::cache_write(state, rows, start);
+  g.add_output("state", written, 0);
+  g.add_output("y", product + ops::neg(ops::reshape(written, {6, 6})));
+  expect_close(g, with_residual_fused(g));
+}
+
 }  // namespace
 }  // namespace lamina::testing

@@ -109,5 +109,19 @@ TEST(JoinPads, OtherTermsStaySums) {
   expect_same_results(g, out);
 }
 
+TEST(JoinPads, PartOfAStateStaysBeforeTheWriteOverIt) {
+  Graph g;
+  Tensor state = g.add_input("state", {DType::f32, {1, 4, 2}, {}});
+  Tensor rows = g.add_input("rows", {DType::f32, {1, 1, 2}, {}});
+  Tensor start = g.add_input("start", {DType::i32, {1}, {}});
+  Tensor before = padded(ops::reshape(state, {4, 2}), 0, 2);
+  Tensor written = ops::cache_write(state, rows, start);
+  g.add_output("state", written, 0);
+  g.add_output("y", before + padded(ops::reshape(written, {4, 2}), 2, 0));
+  const Graph out = with_pads_joined(g);
+  EXPECT_EQ(count_ops(out, "pad"), 2);
+  expect_same_results(g, out);
+}
+
 }  // namespace
 }  // namespace lamina::testing
