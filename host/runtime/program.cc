@@ -296,10 +296,12 @@ void Program::set_trace(Trace* trace) {
   time(profiling_ || trace_ ? std::make_shared<StepTimes>() : nullptr);
 }
 
-void Program::collect_profile(std::vector<ProfileRow>& rows) const {
+// The steps of a body have the times of all scans that run it.
+void Program::collect_profile(std::vector<ProfileRow>& rows, std::set<const Program*>& seen) const {
+  if (!seen.insert(this).second) return;
   for (const Step& step : steps_) {
     if (step.scan) {
-      step.scan->body->collect_profile(rows);
+      step.scan->body->collect_profile(rows, seen);
       continue;
     }
     rows.push_back({fmt::format("{:<18} {:<20} {}", graph_->node(step.nodes.front()).op->name,
@@ -310,7 +312,8 @@ void Program::collect_profile(std::vector<ProfileRow>& rows) const {
 
 std::string Program::profile() const {
   std::vector<ProfileRow> rows;
-  collect_profile(rows);
+  std::set<const Program*> seen;
+  collect_profile(rows, seen);
   std::map<std::string, ProfileRow> merged;
   double total = 0;
   for (const ProfileRow& row : rows) {

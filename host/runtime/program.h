@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -185,7 +186,7 @@ class Program {
   void show(const Step& step) const;
   void time(const std::shared_ptr<StepTimes>& times);
   void print(std::string& out, int indent) const;
-  void collect_profile(std::vector<ProfileRow>& rows) const;
+  void collect_profile(std::vector<ProfileRow>& rows, std::set<const Program*>& seen) const;
 
   std::shared_ptr<const Graph> graph_;
   Queue* queue_ = nullptr;                // owned by the backend

@@ -292,5 +292,24 @@ TEST(Program, ProfileCountsCalls) {
   EXPECT_NE(program.profile().find("3 calls  exp"), std::string::npos) << program.profile();
 }
 
+TEST(Program, ProfileCountsTheCallsOfABodyThatTwoScansShareOnce) {
+  auto body = std::make_shared<Graph>();
+  Tensor h = body->add_input("h", kRow), w = body->add_input("w", kRow);
+  body->add_output("h", ops::cumsum(h * w, {.dim = 0}));
+  Graph g;
+  std::vector<Array> in{row({1, 2, 3, 4, 5})};
+  Tensor x = g.add_input("x", kRow);
+  for (std::int64_t times : {3, 2}) {
+    in.push_back(array({DType::f32, {times, 5}, {}}, Doubles(static_cast<std::size_t>(times * 5))));
+    x = ops::scan({x, g.add_input("w", in.back().type)},
+                  {.body = body, .times = times, .num_carries = 1})[0];
+  }
+  g.add_output("y", x);
+  Program program(g, cpu::cpu_backend());
+  program.set_profiling(true);
+  run(program, cpu::cpu_backend(), in);
+  EXPECT_NE(program.profile().find(" 5 calls  cumsum"), std::string::npos) << program.profile();
+}
+
 }  // namespace
 }  // namespace lamina::testing
