@@ -5,6 +5,7 @@
 #include "backends/cpu/threads/limits.h"
 #include "backends/cpu/threads/memory.h"
 #include "backends/cpu/threads/threads.h"
+#include "core/cpu_mask.h"
 
 namespace lamina::device {
 namespace {
@@ -31,7 +32,7 @@ std::unique_ptr<MemoryPasses> CpuDevice::memory() const { return std::make_uniqu
 std::string_view CpuDevice::isa() const { return cpu::name(cpu::best_isa()); }
 void CpuDevice::set_threads(int count, bool pinned) const { cpu::set_threads(count, pinned); }
 int CpuDevice::num_threads() const { return cpu::num_threads(); }
-void CpuDevice::unpin_this_thread() const { cpu::unpin_this_thread(); }
+void CpuDevice::unpin_this_thread() const { lamina::unpin_this_thread(); }
 std::uint64_t CpuDevice::available_memory() const { return cpu::available_memory_bytes(); }
 std::uint64_t CpuDevice::resident_memory() const { return cpu::resident_memory_bytes(); }
 

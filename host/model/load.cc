@@ -2,7 +2,9 @@
 
 #include <chrono>
 #include <future>
+#include <thread>
 
+#include "core/cpu_mask.h"
 #include "train/loop/run_directory.h"
 
 namespace lamina::model {
@@ -32,9 +34,11 @@ Loaded load(const std::string& path, const FindPlugins& plugins, DType dtype,
     // Reading a large vocabulary takes longer than the weights, so it has a thread, if there is
     // one; otherwise it is read when needed. It starts after the plugin was loaded, because files
     // opened during that would count as the plugin's (check_counts() in registry/library.cc).
-    auto tokenizer = std::async(std::launch::async | std::launch::deferred, [&files] {
-      return text::has_tokenizer(files) ? text::load_tokenizer(files) : nullptr;
-    });
+    auto tokenizer = std::async(
+        std::launch::async | std::launch::deferred, [&files, caller = std::this_thread::get_id()] {
+          if (std::this_thread::get_id() != caller) unpin_this_thread();
+          return text::has_tokenizer(files) ? text::load_tokenizer(files) : nullptr;
+        });
     const std::shared_ptr<io::WeightFiles> weight_files = opened.weight_files();
     set_storage(*opened.model, *weight_files, choice, dtype);
     if (described) described(*opened.model);

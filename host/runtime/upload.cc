@@ -5,6 +5,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "core/cpu_mask.h"
 #include "core/error.h"
 #include "graph/bytes_type.h"
 
@@ -61,7 +62,11 @@ void Upload::start(std::function<void()> between) {
   // All threads start here: a plugin that is opened later would seem to have started them.
   num_running_ = wanted;
   try {
-    while (threads_.size() < wanted) threads_.emplace_back([this] { serve(); });
+    while (threads_.size() < wanted)
+      threads_.emplace_back([this] {
+        unpin_this_thread();  // the caller may be the first of the threads that compute
+        serve();
+      });
     return;
   } catch (const std::system_error&) {
     // A limit on threads was reached.

@@ -12,6 +12,7 @@
 #include <set>
 #include <thread>
 
+#include "core/cpu_mask.h"
 #include "support/expect_error.h"
 
 namespace lamina::cpu {

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "backends/emulated/backend.h"
+#include "core/cpu_mask.h"
 #include "cuda/gpu.h"
 #include "graph/bytes_type.h"
 #include "io/mapping_faults.h"
@@ -92,6 +93,29 @@ TEST_P(Uploads, Example) {
   EXPECT_EQ(memory.read(0), first);
   const auto made = memory.read(2);
   for (std::size_t i = 0; i < made.size(); ++i) ASSERT_EQ(made[i], static_cast<std::byte>(i / 100));
+}
+
+// The thread that starts an upload may be pinned to one CPU.
+TEST_P(Uploads, ThreadsHaveAllCpusOfTheProcess) {
+  const CpuMask* allowed = allowed_cpus();
+  ASSERT_NE(allowed, nullptr);
+  int first = 0;
+  while (!allowed->has(first)) ++first;
+  CpuMask one;
+  one.add(first);
+  OnDevice memory(backend, {100});
+  CpuMask seen;
+  Upload upload(backend);
+  upload.add(memory.tensors[0], [&](const Workers&, std::byte* out) {
+    EXPECT_TRUE(seen.read());
+    std::fill_n(out, 100, std::byte{9});
+  });
+  one.apply();
+  upload.start();
+  unpin_this_thread();
+  EXPECT_EQ(memory.read(0), std::vector<std::byte>(100, std::byte{9}));
+  for (int cpu = 0; cpu < CpuMask::kMaxCpus; ++cpu)
+    ASSERT_EQ(seen.has(cpu), allowed->has(cpu)) << "CPU " << cpu;
 }
 
 // The second tensor is made after the first one was read back.

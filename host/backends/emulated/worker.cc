@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "backends/cpu/threads/threads.h"
+#include "core/cpu_mask.h"
 
 namespace lamina::emulated {
 
@@ -86,7 +86,7 @@ Line* Worker::next() {
 }
 
 void Worker::serve() {
-  cpu::unpin_this_thread();
+  unpin_this_thread();
   std::unique_lock lock(mutex_);
   for (;;) {
     wanted_.wait(lock, [&] { return (num_waiters_ > 0 || drains_) && next() != nullptr; });

@@ -7,7 +7,7 @@
 
 #include <new>
 
-#include "backends/cpu/threads/cpu_mask.h"
+#include "core/cpu_mask.h"
 
 // The functions that dnnl.hpp calls for onednn.cc. The linker reports a missing one.
 #define LAMINA_ONEDNN_COMMON(X)              \

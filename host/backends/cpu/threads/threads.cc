@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "backends/cpu/threads/cpu_mask.h"
 #include "backends/cpu/threads/thread_pool.h"
+#include "core/cpu_mask.h"
 #include "core/error.h"
 #include "core/log.h"
 
@@ -43,10 +43,9 @@ struct Cpus {
 Cpus find_cpus() {
   Cpus cpus;
   std::vector<int> others;
-  CpuMask mask;
-  if (mask.read()) {
+  if (const CpuMask* allowed = allowed_cpus()) {
     for (int cpu = 0; cpu < CpuMask::kMaxCpus; ++cpu)
-      if (mask.has(cpu)) (is_first_sibling(cpu) ? cpus.ids : others).push_back(cpu);
+      if (allowed->has(cpu)) (is_first_sibling(cpu) ? cpus.ids : others).push_back(cpu);
   }
   cpus.num_cores = std::max(1, static_cast<int>(cpus.ids.size()));
   if (cpus.ids.empty()) cpus.num_cores = std::max(1, static_cast<int>(others.size()));
@@ -125,12 +124,6 @@ void unpin_pool() {
 }
 
 }  // namespace
-
-void unpin_this_thread() {
-  CpuMask mask;
-  for (int cpu : cpus().ids) mask.add(cpu);
-  if (!cpus().ids.empty()) mask.apply();
-}
 
 void set_threads(int num_threads, bool pin) {
   if (num_threads < 0 || num_threads > kMaxThreads)

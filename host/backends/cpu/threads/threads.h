@@ -24,11 +24,6 @@ void set_threads(int num_threads, bool pin = true);
 // Returns the size of the pool, at least 1. [any thread]
 int num_threads();
 
-// Gives the calling thread all CPUs that the process was allowed at the first query. A std::thread
-// started by a pinned thread inherits its one CPU, so background threads (loaders, writers) call
-// this first.
-void unpin_this_thread();
-
 namespace detail {
 using RangeFunction = void (*)(const void* context, std::int64_t begin, std::int64_t end,
                                int thread);

@@ -6,7 +6,7 @@
 #include <array>
 #include <cstddef>
 
-namespace lamina::cpu {
+namespace lamina {
 
 // A CPU mask of any size; glibc's fixed one ends at 1024 CPUs.
 class CpuMask {
@@ -26,4 +26,12 @@ class CpuMask {
   std::array<cpu_set_t, kMaxCpus / CPU_SETSIZE> sets_{};
 };
 
-}  // namespace lamina::cpu
+// Returns the CPUs that the process was allowed at the first call, which must come before a thread
+// is pinned; null if the system does not report them. [any thread]
+const CpuMask* allowed_cpus();
+
+// Gives the calling thread all of them. A std::thread started by a pinned thread inherits its one
+// CPU, so background threads (loaders, writers) call this first.
+void unpin_this_thread();
+
+}  // namespace lamina
