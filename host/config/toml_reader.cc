@@ -193,10 +193,17 @@ bool is_dotted_key(std::string_view key) {
 // Parses one value. Text that is not TOML is a string, unless it is clearly malformed TOML.
 Raw parse_assignment(std::string_view key, const std::string& typed, const Origin& origin) {
   const Source source{origin.text, origin.kind, {}, typed};
-  if (find_too_deep(typed))
-    throw UserError(ExitCode::usage, {printable(origin.text), "the value " + too_deep_text(), {}});
-  toml::parse_result result = toml::parse("value = " + typed);
   Raw out;
+  if (find_too_deep(typed)) {
+    const std::size_t first = typed.find_first_not_of(" \t");
+    if (std::string_view("\"'[{").find(typed[first]) != std::string_view::npos)
+      throw UserError(ExitCode::usage,
+                      {printable(origin.text), "the value " + too_deep_text(), {}});
+    // The dots of a path or of a sentence.
+    out.entries.push_back({std::string(key), Value(typed), origin, {}, typed});
+    return out;
+  }
+  toml::parse_result result = toml::parse("value = " + typed);
   const toml::node* value =
       result && result.table().size() == 1 ? result.table().get("value") : nullptr;
   // No key is a date or a time, so text like one is a string.

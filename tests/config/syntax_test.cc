@@ -115,6 +115,17 @@ TEST(Faults, F9DeepTextIsRefusedBeforeAnythingRecurses) {
                     "the value is nested deeper than 32 levels");
 }
 
+TEST(Faults, F9DotsOfPathsAndSentencesDoNotNest) {
+  for (const std::string& text :
+       {repeated("../", 40) + "a.txt", "Wait" + repeated(".", 40) + " what", repeated(".", 40)}) {
+    const RawEntry entry = parse_override("data.train=" + text).entries.at(0);
+    EXPECT_EQ(entry.value, Value(text));
+    EXPECT_EQ(entry.source, text);
+  }
+  EXPECT_ERROR_SAYS(parse_override("a.b= {c" + repeated(".d", 40) + " = 1}"), 2,
+                    "the value is nested deeper than 32 levels");
+}
+
 TEST(Faults, F9DepthIsCountedOutsideOfStringsAndComments) {
   const std::string dots = repeated(".", 100) + repeated("[", 100);
   Raw raw = parse("# " + dots + "\na = \"\\\"" + dots + "\"\nb = '" + dots + "'\nc = \"\"\"\n" +
