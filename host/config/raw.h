@@ -16,7 +16,8 @@ struct RawEntry {
   Value value;
   Origin origin;
   std::filesystem::path folder;  // where relative paths start; empty: the current directory
-  std::string source;            // the text typed on a command line or in the environment
+  // The text typed on a command line or in the environment; "" for a member of an inline table.
+  std::string source;
 };
 
 // Returns true for values of a config.json.

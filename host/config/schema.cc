@@ -240,7 +240,8 @@ class Winners {
     if (first) return;
     const RawEntry& current = *at->second;
     bool same_kind = current.origin.kind == entry.origin.kind;
-    if (same_kind && current.key != entry.key && entry.source.empty()) {
+    const bool is_typed = entry.origin.kind >= Origin::Kind::environment;
+    if (same_kind && current.key != entry.key && !is_typed) {
       // Published configs repeat values under several names; the first declared name is used.
       if (entry.origin.kind == Origin::Kind::json) {
         if (rank_of_name(*key, shown(entry)) < rank_of_name(*key, shown(current)))

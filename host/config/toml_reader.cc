@@ -82,8 +82,10 @@ std::vector<std::pair<std::string, const toml::node*>> in_file_order(const toml:
 void flatten(const Source& source, const std::string& key, const toml::node& node, Raw& out) {
   if (auto* table = node.as_table()) {
     if (!key.empty()) out.sections.push_back({key, source.origin(node)});
+    Source inside = source;
+    inside.typed.clear();  // the text of the whole table
     for (const auto& [name, inner] : in_file_order(*table))
-      flatten(source, key.empty() ? name : key + "." + name, *inner, out);
+      flatten(inside, key.empty() ? name : key + "." + name, *inner, out);
     return;
   }
   out.entries.push_back(

@@ -52,6 +52,14 @@ TEST_F(RunFile, LaterSetOverridesEarlierSet) {
   EXPECT_EQ(load_run(write(""), {{"train.steps=1", "train.steps=2"}, {}}).train.steps, 2);
 }
 
+TEST_F(RunFile, MembersOfATypedTableAreNotTheTextOfTheTable) {
+  const std::string path = write("");
+  EXPECT_EQ(load_run(path, {{"run.name=2024"}, {}}).run.name, "2024");
+  EXPECT_EQ(load_run(path, {{"run={name=\"2024\"}"}, {}}).run.name, "2024");
+  EXPECT_ERROR_SAYS(load_run(path, {{"run={name=2024}"}, {}}), 2,
+                    "'run.name' must be a string, got 2024");
+}
+
 // other/link leads to real/sub, so other/link/.. is real.
 TEST_F(RunFile, PathsAboveALinkAreThoseOfTheSystem) {
   write_whole("real", "real/data.txt");

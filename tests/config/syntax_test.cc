@@ -173,6 +173,7 @@ TEST(Override, DatesAndTimesAreStrings) {
 TEST(Override, InlineTableSetsItsKeys) {
   Raw raw = parse_override("model.rope_scaling={factor = 2}");
   EXPECT_EQ(raw.entries.at(0).key, "model.rope_scaling.factor");
+  EXPECT_EQ(raw.entries.at(0).source, "");
 }
 
 TEST(Override, TextThatIsNotAnAssignmentIsRefused) {
