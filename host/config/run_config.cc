@@ -503,9 +503,10 @@ bool is_run_file(const std::filesystem::path& path) {
   auto of_a_run = [](const std::string& key) {
     return key != "family" && key != "model" && !key.starts_with("model.");
   };
+  expand_short_model(raw);
   return std::ranges::any_of(raw.entries, of_a_run, &RawEntry::key) ||
          std::ranges::any_of(raw.sections, of_a_run, &RawSection::key) ||
-         std::ranges::any_of(raw.entries, [](const auto& e) { return e.key == "model"; });
+         std::ranges::find(raw.entries, "model.path", &RawEntry::key) != raw.entries.end();
 }
 
 KeyPlace place_in(const RunConfig& config) {

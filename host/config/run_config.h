@@ -50,7 +50,8 @@ struct RunConfig {
   Table values;  // every final value with its origin, except [model]
 };
 
-// Returns whether `path` is a run file: a .toml with anything but `family` and [model].
+// Returns whether `path` is a run file: a .toml with anything but `family` and [model], or
+// with the path of a model.
 bool is_run_file(const std::filesystem::path& path);
 
 // "run.toml:7: train.steps". REQUIRES: the config outlives it.

@@ -291,5 +291,11 @@ TEST_F(ModelFiles, ModelFileCannotReferToAnother) {
   EXPECT_USER_ERROR(load_model(path), 2, path + ":1: a model file cannot refer to another model");
 }
 
+TEST_F(ModelFiles, AFileThatRefersToAModelIsARunFile) {
+  EXPECT_TRUE(is_run_file(folder_.write("short.toml", "model = \"other.toml\"\n")));
+  EXPECT_TRUE(is_run_file(folder_.write("long.toml", "[model]\npath = \"other.toml\"\n")));
+  EXPECT_FALSE(is_run_file(folder_.write("m.toml", "[model]\nhidden_size = 8\n")));
+}
+
 }  // namespace
 }  // namespace lamina::config
