@@ -36,8 +36,8 @@ bool to_value(const JsonValue& json, Value& out) {
     case JsonKind::boolean:
       return out = json.as_bool(), true;
     case JsonKind::integer:
-    case JsonKind::unsigned_integer:
       return out = json.as_int64(), true;
+    case JsonKind::unsigned_integer:  // as numbers of more digits
     case JsonKind::real:
       return out = json.as_double(), true;
     case JsonKind::string:

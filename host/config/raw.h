@@ -72,7 +72,7 @@ std::vector<std::string> process_environment();
 // Reads a JSON object such as a published config.json. Objects are flattened with dots. `prefix` is
 // put before every key: "model.".
 // Errors (exit 4): the file is missing, not a regular file, unreadable, above 16 MiB, not JSON or
-// not an object, or contains integers above 64 bits.
+// not an object. Integers above 2^63-1 are read as real numbers.
 Raw read_json(const std::filesystem::path& path, const std::string& prefix);
 Raw parse_json(std::string_view text, const std::string& name, const std::string& prefix);
 

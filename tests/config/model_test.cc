@@ -297,5 +297,19 @@ TEST_F(ModelFiles, AFileThatRefersToAModelIsARunFile) {
   EXPECT_FALSE(is_run_file(folder_.write("m.toml", "[model]\nhidden_size = 8\n")));
 }
 
+TEST_F(ModelFiles, UnreadIntegersMayHaveAnySize) {
+  for (const std::string number :
+       {"9223372036854775808", "18446744073709551615", "1000000000000000000000000000000"}) {
+    const std::string file =
+        folder_.write("config.json", R"({"hidden_size": 4, "odd": )" + number + "}");
+    const ModelSource model = load_model(file);
+    EXPECT_EQ(resolve_model(declared(), model.raw, file).values.integer("hidden_size"), 4);
+    folder_.write("config.json", R"({"hidden_size": )" + number + "}");
+    const ModelSource wide = load_model(file);
+    EXPECT_ERROR_SAYS(resolve_model(declared(), wide.raw, file), 2,
+                      "'hidden_size' must be an integer");
+  }
+}
+
 }  // namespace
 }  // namespace lamina::config
