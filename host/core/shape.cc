@@ -24,6 +24,7 @@ std::int64_t Shape::num_elements() const {
   std::int64_t n = 1;
   bool fits = true;
   for (std::int64_t d : dims()) fits = !__builtin_mul_overflow(n, d, &n) && fits;
+  if (!fits && std::ranges::find(dims(), 0) != dims().end()) return 0;
   if (!fits || n > kMaxElements)
     throw OutOfMemory(
         {"tensor",

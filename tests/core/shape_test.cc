@@ -23,5 +23,11 @@ TEST(Faults, F7ProductsOfDimsDoNotOverflow) {
                       to_string(shape) + " has more than 2^50 elements, which exceeds any memory");
 }
 
+TEST(Faults, F7ADimOf0AfterOthersThatOverflowIsNoElements) {
+  constexpr std::int64_t kLarge = std::int64_t{1} << 40;
+  EXPECT_EQ((Shape{kLarge, kLarge, 0}).num_elements(), 0);
+  EXPECT_EQ((Shape{kLarge, 0, kLarge, kLarge}).num_elements(), 0);
+}
+
 }  // namespace
 }  // namespace lamina
