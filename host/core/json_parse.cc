@@ -272,6 +272,29 @@ std::string_view looks_like(std::string_view text) {
   return "";
 }
 
+// Returns the offset of the \u escape of a surrogate without its pair which ended the parser at
+// `used`, or npos.
+std::size_t unpaired_surrogate(std::string_view text, std::size_t used, const error_code& ec) {
+  const auto is_surrogate = [&](std::size_t at, bool leads) {
+    if (text.substr(at, 2) != "\\u" || text.size() < at + 6) return false;
+    unsigned unit = 0;
+    const char* end = text.data() + at + 6;
+    if (std::from_chars(end - 4, end, unit, 16).ptr != end) return false;
+    const std::size_t before = text.find_last_not_of('\\', at) + 1;
+    return unit >= 0xd800 && unit < (leads ? 0xdc00 : 0xe000) && (at - before) % 2 == 0;
+  };
+  // A leading one before another character, or before another escape, is a syntax error.
+  const bool is_named = ec == boost::json::error::illegal_leading_surrogate ||
+                        ec == boost::json::error::illegal_trailing_surrogate ||
+                        ec == boost::json::error::expected_utf16_escape;
+  if (!is_named && ec != boost::json::error::syntax) return text.npos;
+  for (std::size_t back = 8; back > 0; --back)
+    if (back <= used && (is_named || back == 6 || back == 7) &&
+        is_surrogate(used - back, /*leads=*/!is_named))
+      return used - back;
+  return text.npos;
+}
+
 }  // namespace
 
 JsonDocument JsonDocument::read(const std::string& path, const JsonOptions& options) {
@@ -296,22 +319,28 @@ JsonDocument JsonDocument::parse(std::string text, std::string file, const JsonO
   if (options.infinite_numbers) handler.words = take_number_words(data->text);
   data->nodes.reserve(data->text.size() / 8 + 4);
   error_code ec;
-  const std::size_t used = parser.write_some(false, data->text.data(), data->text.size(), ec);
+  std::size_t used = parser.write_some(false, data->text.data(), data->text.size(), ec);
   if (!ec && used < data->text.size()) ec = boost::json::error::extra_data;
   if (!ec) return JsonDocument(std::move(data), 0);
 
   if (!handler.refusal.empty())
     throw UserError(options.code, {data->where(handler.refusal_offset), handler.refusal, {}});
+  const std::size_t surrogate = unpaired_surrogate(data->text, used, ec);
+  if (surrogate != std::string::npos) used = surrogate;
   ErrorText error{data->where(used), "", {}};
   if (ec == boost::json::error::too_deep)
     error.what = fmt::format("JSON is nested deeper than {} levels", options.max_depth);
   else if (ec == boost::json::error::incomplete)
     error.what = fmt::format("JSON is truncated after {} bytes", data->text.size());
+  else if (surrogate != std::string::npos)
+    error.what = fmt::format("not valid JSON: {} is half of a character without the other half",
+                             data->text.substr(used, 6));
   else
     error.what = fmt::format("not valid JSON: {}", ec.message());
   if (!options.positions_are_bytes && ec != boost::json::error::incomplete)
     error.notes.push_back(
         fmt::format("at byte {} of the {}", used, options.part.empty() ? "file" : options.part));
+  if (surrogate != std::string::npos) error.notes.emplace_back("replace it, eg by \\ufffd");
   if (const std::string_view hint = looks_like(data->text); !hint.empty())
     error.notes.emplace_back(hint);
   throw UserError(options.code, std::move(error));

@@ -93,6 +93,20 @@ TEST(Json, SaysWhereTheTextBreaksOff) {
   EXPECT_ERROR_SAYS(parse("<html>"), ExitCode::usage, "HTML");
 }
 
+// Python's json module writes these for an emoji that was cut.
+TEST(Json, HalfACharacterIsNamed) {
+  for (const char* text : {R"({"a":"x\ud83d"})", R"({"a":"x\ud83d y"})", R"({"a":"x\ud83d\n"})",
+                           R"({"a":"x\ud83d\u0041"})", R"({"a":"x\ud83d\ud83d"})"})
+    EXPECT_USER_ERROR(parse(text), ExitCode::usage,
+                      "c.json:1: not valid JSON: \\ud83d is half of a character without the other "
+                      "half\n  at byte 7 of the file\n  replace it, eg by \\ufffd");
+  for (const char* text : {R"({"a":"\uDE00"})", R"({"a":"\uDE00 y"})"})
+    EXPECT_ERROR_SAYS(parse(text), ExitCode::usage, "not valid JSON: \\uDE00 is half");
+  EXPECT_EQ(parse(R"({"a":"\ud83d\ude00"})").root().at("a").as_string(), "\xf0\x9f\x98\x80");
+  for (const char* text : {R"(["\\ud83d" x])", R"(["\\ud83d\q"])", R"(["\ud83d\ude00\q"])"})
+    EXPECT_ERROR_SAYS(parse(text), ExitCode::usage, "not valid JSON: syntax error");
+}
+
 TEST(Json, CountsBytesWithinTheFileOrThePartOfIt) {
   EXPECT_USER_ERROR(parse("{\n} x"), ExitCode::usage,
                     "c.json:2: not valid JSON: extra data\n  at byte 4 of the file");
