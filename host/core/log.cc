@@ -5,7 +5,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -65,10 +65,14 @@ struct State {
     logger = std::make_shared<spdlog::logger>("lamina", sinks.begin(), sinks.end());
     logger->set_level(level);
     logger->flush_on(spdlog::level::info);
-    logger->set_error_handler([said = false](const std::string& what) mutable {
-      if (!std::exchange(said, true))
-        fmt::print(stderr, "warning: the log file has gaps: {}; free space on its disk\n", what);
-    });
+    // Threads may write at once. A terminal that is gone, too, must not end the work.
+    logger->set_error_handler(
+        [said = std::make_shared<std::atomic_flag>()](const std::string& what) {
+          if (!said->test_and_set())
+            (void)write_all(STDERR_FILENO, fmt::format("warning: the log file has gaps: {}; free "
+                                                       "space on its disk\n",
+                                                       what));
+        });
   }
 };
 
