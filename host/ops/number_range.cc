@@ -63,11 +63,11 @@ MaybeRange of_one(const Node& node, const NumberRange& x) {
   }
 }
 
-// The quotient of integers is rounded towards zero.
+// The quotient of integers is rounded towards minus infinity.
 NumberRange of_quotient(const NumberRange& a, const NumberRange& b, bool of_integers) {
   const NumberRange exact =
       of_corners({a.least / b.least, a.least / b.most, a.most / b.least, a.most / b.most});
-  return of_integers ? NumberRange{std::trunc(exact.least), std::trunc(exact.most)} : exact;
+  return of_integers ? NumberRange{std::floor(exact.least), std::floor(exact.most)} : exact;
 }
 
 MaybeRange of_two(const Node& node, const NumberRange& a, const NumberRange& b, bool of_integers) {
