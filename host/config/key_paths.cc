@@ -39,11 +39,17 @@ Value change_paths(const Key& key, const Value& value,
 }
 
 std::optional<std::string> advice_on_home(std::string_view path) {
-  if (path != "~" && !path.starts_with("~/")) return {};
+  if (!path.starts_with('~')) return {};
+  const std::string name(path.substr(0, path.find('/')));
   const char* home = std::getenv("HOME");
-  const std::string rest(path.substr(1));
-  return fmt::format("only a shell replaces ~, and only at the start of a word: write {}{}",
-                     home && *home ? home : "the path of the home directory", rest);
+  std::string advice =
+      fmt::format("only a shell replaces {}, and only at the start of a word: ", name);
+  if (name == "~")
+    advice += fmt::format("write {}{}", home && *home ? home : "the path of the home directory",
+                          path.substr(1));
+  else
+    advice += fmt::format("write the path of that home directory, or ./{} for a file here", path);
+  return advice;
 }
 
 std::string moved_path(const std::string& path, const std::string& from, const std::string& to) {

@@ -16,8 +16,8 @@ namespace lamina::config {
 Value change_paths(const Key& key, const Value& value,
                    const std::function<std::string(const std::string&)>& change);
 
-// Returns advice about a path that begins with "~", the home directory, which only shells know:
-// lamina would make a folder of that name. Nothing about other paths.
+// Returns advice about a path that begins with "~" or "~user", a home directory, which only shells
+// know: lamina would make a folder of that name. Nothing about other paths.
 std::optional<std::string> advice_on_home(std::string_view path);
 
 // Returns the path that has the same place relative to `to` as `path` has relative to `from`. All

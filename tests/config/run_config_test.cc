@@ -381,6 +381,10 @@ TEST_F(RunFile, WrongValuesAreRefusedInWords) {
       {"[run]\nout = \"~/runs\"",
        "run.toml:7: 'run.out' must not begin with ~, got \"~/runs\"\n"
        "  only a shell replaces ~, and only at the start of a word: write "},
+      {"[run]\nout = \"~bob/runs\"",
+       "run.toml:7: 'run.out' must not begin with ~, got \"~bob/runs\"\n"
+       "  only a shell replaces ~bob, and only at the start of a word: write the path of that home "
+       "directory, or ./~bob/runs for a file here"},
       {"[run]\nout = \"\"", "run.toml:7: 'run.out' must be a path, got \"\""},
       {"[data.train]\nx = 1",
        "run.toml:6:1: not TOML 1.0: table header: cannot redefine existing array 'data.train' as "
