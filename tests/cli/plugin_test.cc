@@ -432,7 +432,8 @@ TEST(PluginNew, RefusesNamesOfTheSdkAndOfTheSources) {
         {{"split_heads"}, "'split_heads' is a name in model.cc of the template"},
         {{"softmax"}, "'softmax' is a reserved name in C++, its library or lamina"},
         {{"rope"}, "'rope' is a reserved name in C++, its library or lamina"},
-        {{"init", "--from", "griffin"}, "'init' is a name in model.cc of griffin"}}) {
+        {{"init", "--from", "griffin"}, "'init' is a name in model.cc of griffin"},
+        {{"block_sum", "--from", "xielu"}, "'block_sum' is a name in kernels.cu of xielu"}}) {
     std::vector<std::string> words = {"new", "--dir", folder.path()};
     words.insert(words.end(), c.words.begin(), c.words.end());
     const Finished result = plugin(folder, words);

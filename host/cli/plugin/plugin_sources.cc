@@ -101,8 +101,9 @@ void copy_files(const fs::path& from, const fs::path& to, Change&& change) {
 void check_words(const fs::path& sources, const std::string& plugin, const std::string& name) {
   static const std::regex comment_or_string(R"re(//[^\n]*|"([^"\\\n]|\\.)*")re");
   const std::regex word(fmt::format(R"(\b{}\b)", name));
-  for (const auto& item : fs::directory_iterator(sources)) {
-    if (item.path().extension() != ".cc" && item.path().extension() != ".h") continue;
+  constexpr std::string_view kCode[] = {".cc", ".h", ".cu", ".cuh"};
+  for (const auto& item : fs::recursive_directory_iterator(sources)) {
+    if (std::ranges::find(kCode, item.path().extension().string()) == std::end(kCode)) continue;
     const std::string text = read_file(item.path().string(), ExitCode::usage);
     if (name == plugin || !std::regex_search(std::regex_replace(text, comment_or_string, ""), word))
       continue;
