@@ -141,6 +141,8 @@ TEST(Occupancy, IsLimitedByTheScarcestResource) {
   };
   EXPECT_EQ(warps(32, 256, 0), std::pair(64, std::string("threads")));
   EXPECT_EQ(warps(128, 256, 0), std::pair(16, std::string("registers")));
+  // 4 warps fit into each quarter of the registers; 19 would fit into all of them together.
+  EXPECT_EQ(warps(104, 96, 0), std::pair(15, std::string("registers")));
   EXPECT_EQ(warps(32, 32, 0), std::pair(32, std::string("blocks")));
   EXPECT_EQ(warps(64, 128, 100 << 10), std::pair(8, std::string("shared memory")));
   EXPECT_EQ(warps(255, 1024, 0), std::pair(0, std::string("registers")));

@@ -38,7 +38,9 @@ constexpr KernelResources kResources[] = {
 #undef LAMINA_GPU_RESOURCES
 };
 
-constexpr std::int64_t kWarp = 32, kRegisters = 64 << 10;  // of a multiprocessor
+constexpr std::int64_t kWarp = 32;
+// A multiprocessor has four parts, each with its own registers; a warp stays in one of them.
+constexpr std::int64_t kParts = 4, kRegistersOfAPart = 16 << 10;
 constexpr std::int64_t kRegistersOfAPiece = 256, kSharedOfAPiece = 128, kReservedShared = 1 << 10;
 
 struct Multiprocessor {
@@ -74,7 +76,7 @@ Occupancy occupancy(const Card& card, const KernelResources& kernel, int threads
     const char* name;
   };
   const Limit limits[] = {{sm->most_warps / warps, "threads"},
-                          {kRegisters / of_a_warp / warps, "registers"},
+                          {kRegistersOfAPart / of_a_warp * kParts / warps, "registers"},
                           {sm->shared_bytes / shared, "shared memory"},
                           {sm->most_blocks, "blocks"}};
   const Limit& least = *std::ranges::min_element(limits, {}, &Limit::blocks);

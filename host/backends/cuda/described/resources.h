@@ -31,9 +31,9 @@ struct Occupancy {
 };
 
 // By the tables of the appendix "Compute Capabilities" of the CUDA C++ Programming Guide: registers
-// are given to warps in pieces of 256, and a block has 1 KiB of shared memory more than it asks
-// for. Cards of capability 8.6 and 8.9 count the registers of sm_80. 0 blocks: a launch fails
-// there.
+// are given to warps in pieces of 256 from one of four parts of a multiprocessor, and a block has 1
+// KiB of shared memory more than it asks for. Cards of capability 8.6 and 8.9 count the registers
+// of sm_80. 0 blocks: a launch fails there.
 Occupancy occupancy(const Card& card, const KernelResources& kernel, int threads,
                     std::int64_t dynamic_shared_bytes);
 
