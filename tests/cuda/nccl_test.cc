@@ -1,6 +1,9 @@
 // Communicators of emulated GPUs, on the double of NCCL.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdlib>
+#include <set>
 #include <thread>
 
 #include "backends/cuda/emulation/nccl.h"
@@ -70,6 +73,7 @@ class Nccl : public ::testing::TestWithParam<int> {
     for (std::thread& thread : threads) thread.join();
     return errors;
   }
+  std::set<float> sums_of_calls();
   void reduce(Communicator& rank) {
     const TensorRef mine = tensor(rank.rank());
     rank.all_reduce({&mine, 1});
@@ -91,6 +95,40 @@ TEST_P(Nccl, AllReduceGivesEachRankTheSum) {
     EXPECT_EQ(errors[static_cast<std::size_t>(rank)], "");
     EXPECT_EQ(values(rank), std::vector<float>(8, n * (n + 1) / 2));
   }
+}
+
+// Returns the sums of several calls, whose bits depend on the order of ranks.
+std::set<float> Nccl::sums_of_calls() {
+  connect(4);
+  std::set<float> sums;
+  for (int call = 0; call < 4; ++call) {
+    for (int i = 0; i < 4; ++i)
+      write_tensor<float>(queue(i), tensor(i), [&](std::span<float> values) {
+        std::ranges::fill(values, std::array{1e8f, 1.0f, -1e8f, 1.0f}[static_cast<std::size_t>(i)]);
+      });
+    on_ranks([&](Communicator& rank) {
+      reduce(rank);
+      rank.finish();
+    });
+    sums.insert(values(0)[0]);
+  }
+  return sums;
+}
+
+using NcclOfFour = Nccl;
+
+TEST_F(NcclOfFour, SumsHaveTheSameBitsInEachCall) {
+  unsetenv("NCCL_ALGO");
+  EXPECT_EQ(sums_of_calls(), std::set<float>{1});
+  EXPECT_STREQ(std::getenv("NCCL_ALGO"), "^NVLS");
+}
+
+// The switch adds in another order in each call.
+TEST_F(NcclOfFour, AnAlgorithmThatTheUserAsksForStays) {
+  setenv("NCCL_ALGO", "NVLS", 1);
+  EXPECT_GT(sums_of_calls().size(), 1u);
+  EXPECT_STREQ(std::getenv("NCCL_ALGO"), "NVLS");
+  unsetenv("NCCL_ALGO");
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpus, Nccl, ::testing::Values(2, 4));

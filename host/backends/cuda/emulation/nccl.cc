@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -41,7 +44,8 @@ struct Collective {
     std::byte* to = nullptr;
     std::shared_ptr<emulated::Mark> arrived, done;
   };
-  std::vector<Part> parts;  // by rank
+  std::vector<Part> parts;     // by rank
+  std::size_t first_term = 0;  // the rank whose numbers a sum begins with
 };
 
 // The communicators of one unique id.
@@ -49,7 +53,8 @@ struct Clique {
   std::mutex mutex;
   std::vector<std::unique_ptr<NcclCommunicator>> ranks;  // null: has not come
   std::vector<std::shared_ptr<Collective>> collectives;
-  emulated::Line line;  // for the work of collectives, which belongs to no GPU
+  bool sums_in_switch = false;  // by NVLS, in an order that differs between calls
+  emulated::Line line;          // for the work of collectives, which belongs to no GPU
 };
 
 }  // namespace lamina::cuda::nccl
@@ -91,6 +96,15 @@ Clique* clique_of(const UniqueId& id) {
       static_cast<std::size_t>(std::stoul(std::string(text.substr(std::strlen(kMagic)))));
   const std::lock_guard lock(nccl.mutex);
   return number < nccl.cliques.size() ? nccl.cliques[number].get() : nullptr;
+}
+
+// True if NCCL_ALGO, which is a list of algorithms or, after ^, of excluded ones, allows NVLS.
+bool allows_nvls() {
+  const char* const text = std::getenv("NCCL_ALGO");
+  if (!text) return true;
+  const std::string_view list(text);
+  const bool excludes = list.starts_with('^');
+  return (list.find("NVLS") != list.npos) != excludes;
 }
 
 // Ends the collectives of all ranks with an error. REQUIRES: the mutex of the clique is locked.
@@ -141,7 +155,7 @@ void compute(const Collective& all) {
       float sum = 0;
       for (std::size_t i = 0; i < num_ranks; ++i) {
         float value = 0;
-        std::memcpy(&value, all.parts[i].from + at, sizeof(value));
+        std::memcpy(&value, all.parts[(all.first_term + i) % num_ranks].from + at, sizeof(value));
         sum = i == 0 ? value : sum + value;
       }
       std::memcpy(result.data() + at, &sum, sizeof(sum));
@@ -220,6 +234,8 @@ NcclResult join(NcclCommunicator& mine, const Request& request, StreamHandle str
     clique.collectives.push_back(std::make_shared<Collective>(
         Collective{request.kind, bytes, request.type, request.root, mine.rank, {}}));
     clique.collectives.back()->parts.resize(clique.ranks.size());
+    static std::atomic<std::size_t> num_sums = 0;
+    if (clique.sums_in_switch) clique.collectives.back()->first_term = num_sums++;
   }
   const std::shared_ptr<Collective> all = clique.collectives[number];
   if (all->kind != request.kind || all->bytes != bytes || all->type != request.type ||
@@ -270,7 +286,10 @@ NcclResult make_communicator(CommunicatorHandle* communicator, int num_ranks, Un
     return NcclResult::invalid_argument;
   if (current_gpu < 0 || !Nccl::instance().connects) return NcclResult::system_error;
   const std::lock_guard lock(clique->mutex);
-  if (clique->ranks.empty()) clique->ranks.resize(static_cast<std::size_t>(num_ranks));
+  if (clique->ranks.empty()) {
+    clique->ranks.resize(static_cast<std::size_t>(num_ranks));
+    clique->sums_in_switch = allows_nvls();
+  }
   if (std::ssize(clique->ranks) != num_ranks) return NcclResult::invalid_usage;
   for (const auto& other : clique->ranks)  // "Duplicate GPU detected"
     if (other && (other->rank == rank || other->gpu == current_gpu))

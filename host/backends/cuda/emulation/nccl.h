@@ -1,5 +1,6 @@
 // A double of NCCL between the emulated GPUs of this process. Sums are added in the order of ranks,
-// in f32. It reports calls that differ between ranks, communicators on several streams, a GPU that
+// in f32; with NVLS, which it takes unless NCCL_ALGO excludes it, another rank begins in each call.
+// It reports calls that differ between ranks, communicators on several streams, a GPU that
 // is used by two ranks, and memory of other GPUs.
 #pragma once
 

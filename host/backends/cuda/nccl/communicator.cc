@@ -1,6 +1,7 @@
 #include "backends/cuda/nccl/communicator.h"
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 
@@ -211,6 +212,10 @@ class GpuRank final : public Communicator {
   std::deque<Collective> pending_;
 };
 
+// Sums of NVLS are added by the switch, in an order that differs between calls (NVIDIA/nccl issue
+// 1497). NCCL takes it by itself on GPUs with NVSwitch. A choice of the user stays.
+void exclude_nvls() { setenv("NCCL_ALGO", "^NVLS", 0); }
+
 }  // namespace
 
 std::vector<std::unique_ptr<Communicator>> connect(const NcclApi& api,
@@ -218,6 +223,7 @@ std::vector<std::unique_ptr<Communicator>> connect(const NcclApi& api,
                                                    std::span<const std::string> names,
                                                    std::chrono::milliseconds limit) {
   LAMINA_ASSERT(gpus.size() == names.size());
+  exclude_nvls();
   const auto shared = std::make_shared<Shared>(api, names, limit);
   UniqueId id = {};
   if (const NcclResult result = api.make_unique_id(&id); result != NcclResult::success)
