@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/cuda/emulation/driver_state.h"
@@ -23,10 +24,14 @@ struct NcclCommunicator {
   int rank, gpu;
   StreamHandle stream = nullptr;  // of its first call
   std::size_t num_calls = 0;
+  bool has_come = false;  // its group has ended
   bool aborted = false;
   std::shared_ptr<emulated::Mark> never = nullptr;  // that its GPU waits for if it hangs
   NcclResult error = NcclResult::success;
   std::string text;  // of the error
+  // Calls whose work is not on the stream yet.
+  std::vector<std::function<void()>> calls = {};
+  int looks = 0;  // at async_error(), before they are
 };
 
 enum class CollectiveKind { all_reduce, all_gather, broadcast };
@@ -67,6 +72,8 @@ namespace {
 
 constexpr const char* kMagic = "lamina double of NCCL ";
 
+constexpr int kMostRanks = emulated::kMostDevices;
+
 struct Fault {
   NcclFault kind;
   int rank, left;
@@ -76,7 +83,7 @@ struct Nccl {
   std::mutex mutex;
   std::vector<std::unique_ptr<Clique>> cliques;  // stay, because work may use them
   std::optional<Fault> fault;
-  bool connects = true;
+  int first_refused = kMostRanks;  // rank
 
   static Nccl& instance() {
     static Nccl& nccl = *new Nccl;
@@ -84,9 +91,18 @@ struct Nccl {
   }
 };
 
-// Groups of this thread that are open. Calls of a group begin at once: that makes no difference if
-// each rank has a thread.
-thread_local int group_depth = 0;
+// The groups of this thread that are open, and what happens at the end of the outermost one. After
+// an error only communicators are ended.
+struct Group {
+  int depth = 0;
+  NcclResult error = NcclResult::success;
+  std::vector<std::function<void()>> calls, ends;
+};
+thread_local Group group;
+
+// A thread of NCCL puts the work of a group on its streams. Here the second look at the state of a
+// communicator does.
+constexpr int kLooks = 2;
 
 Clique* clique_of(const UniqueId& id) {
   Nccl& nccl = Nccl::instance();
@@ -215,8 +231,49 @@ NcclResult check_request(NcclCommunicator& mine, const Request& request, std::si
   return NcclResult::success;
 }
 
-// Adds this rank to its next collective.
-NcclResult join(NcclCommunicator& mine, const Request& request, StreamHandle stream) {
+// Adds this rank to its next collective. REQUIRES: the mutex of the clique is locked.
+void join(NcclCommunicator& mine, const Request& request, std::size_t bytes, StreamHandle stream,
+          std::optional<NcclFault> fault) {
+  Clique& clique = *mine.clique;
+  const std::size_t number = mine.num_calls++;
+  if (number == clique.collectives.size()) {
+    clique.collectives.push_back(std::make_shared<Collective>(
+        Collective{request.kind, bytes, request.type, request.root, mine.rank, {}}));
+    clique.collectives.back()->parts.resize(clique.ranks.size());
+    static std::atomic<std::size_t> num_sums = 0;
+    if (clique.sums_in_switch) clique.collectives.back()->first_term = num_sums++;
+  }
+  const std::shared_ptr<Collective> all = clique.collectives[number];
+  if (all->kind != request.kind || all->bytes != bytes || all->type != request.type ||
+      all->root != request.root) {
+    break_all(clique, NcclResult::invalid_usage,
+              fmt::format("call {}: rank {} calls {}, and rank {} calls {}", number,
+                          all->first_rank, describe(all->kind, all->bytes, all->type, all->root),
+                          mine.rank, describe(request.kind, bytes, request.type, request.root)));
+    return;
+  }
+  Collective::Part& part = all->parts[static_cast<std::size_t>(mine.rank)];
+  part = {true, bytes_behind(request.from), bytes_behind(request.to),
+          std::make_shared<emulated::Mark>(), std::make_shared<emulated::Mark>()};
+  emulated::Worker& worker = emulated::Worker::instance();
+  worker.add(stream->line, {.marks = part.arrived});
+  worker.add(stream->line, {.waits = part.done});
+  if (fault == NcclFault::hangs) {
+    mine.never = std::make_shared<emulated::Mark>();
+    worker.add(stream->line, {.waits = mine.never});
+  }
+  if (std::ranges::any_of(all->parts, [](const auto& of) { return !of.called; })) return;
+  for (const Collective::Part& of : all->parts) worker.add(clique.line, {.waits = of.arrived});
+  worker.add(clique.line, {.run = [&clique, all] { run_collective(clique, *all); }});
+}
+
+// Returns the error of a call in a group, which is then the group's.
+NcclResult in_group(NcclResult result) {
+  if (group.error == NcclResult::success && result != NcclResult::in_progress) group.error = result;
+  return result;
+}
+
+NcclResult check_and_note(NcclCommunicator& mine, const Request& request, StreamHandle stream) {
   const std::size_t bytes = request.count * (request.type == NcclType::float32 ? 4 : 1);
   Clique& clique = *mine.clique;
   const std::lock_guard lock(clique.mutex);
@@ -229,40 +286,50 @@ NcclResult join(NcclCommunicator& mine, const Request& request, StreamHandle str
   if (fault == NcclFault::breaks)
     return break_all(clique, NcclResult::remote_error, "the link was lost");
   mine.stream = stream;
-  const std::size_t number = mine.num_calls++;
-  if (number == clique.collectives.size()) {
-    clique.collectives.push_back(std::make_shared<Collective>(
-        Collective{request.kind, bytes, request.type, request.root, mine.rank, {}}));
-    clique.collectives.back()->parts.resize(clique.ranks.size());
-    static std::atomic<std::size_t> num_sums = 0;
-    if (clique.sums_in_switch) clique.collectives.back()->first_term = num_sums++;
-  }
-  const std::shared_ptr<Collective> all = clique.collectives[number];
-  if (all->kind != request.kind || all->bytes != bytes || all->type != request.type ||
-      all->root != request.root)
-    return break_all(
-        clique, NcclResult::invalid_usage,
-        fmt::format("call {}: rank {} calls {}, and rank {} calls {}", number, all->first_rank,
-                    describe(all->kind, all->bytes, all->type, all->root), mine.rank,
-                    describe(request.kind, bytes, request.type, request.root)));
-  Collective::Part& part = all->parts[static_cast<std::size_t>(mine.rank)];
-  part = {true, bytes_behind(request.from), bytes_behind(request.to),
-          std::make_shared<emulated::Mark>(), std::make_shared<emulated::Mark>()};
-  emulated::Worker& worker = emulated::Worker::instance();
-  worker.add(stream->line, {.marks = part.arrived});
-  worker.add(stream->line, {.waits = part.done});
-  if (fault == NcclFault::hangs) {
-    mine.never = std::make_shared<emulated::Mark>();
-    worker.add(stream->line, {.waits = mine.never});
-  }
-  if (std::ranges::any_of(all->parts, [](const auto& of) { return !of.called; }))
-    return NcclResult::success;
-  for (const Collective::Part& of : all->parts) worker.add(clique.line, {.waits = of.arrived});
-  worker.add(clique.line, {.run = [&clique, all] { run_collective(clique, *all); }});
+  group.calls.emplace_back([&mine, request, bytes, stream, fault] {
+    const std::lock_guard at_end(mine.clique->mutex);
+    mine.calls.emplace_back(
+        [&mine, request, bytes, stream, fault] { join(mine, request, bytes, stream, fault); });
+    mine.looks = kLooks;
+  });
   return NcclResult::success;
 }
 
+// Ends a communicator at the end of the group, or now if there is none.
+NcclResult end_communicator(std::function<void()> end) {
+  if (group.depth > 0) return group.ends.push_back(std::move(end)), NcclResult::in_progress;
+  return end(), NcclResult::success;
+}
+
+// Ends the calls of a rank that others do not come to.
+void end_calls(NcclCommunicator& mine) {
+  Clique& clique = *mine.clique;
+  const std::lock_guard lock(clique.mutex);
+  mine.aborted = true;
+  mine.calls.clear();
+  if (mine.never) emulated::Worker::instance().reach(*mine.never);
+  for (const auto& all : clique.collectives) {
+    Collective::Part& part = all->parts[static_cast<std::size_t>(mine.rank)];
+    if (!part.called) continue;
+    emulated::Worker::instance().reach(*part.arrived);
+    emulated::Worker::instance().reach(*part.done);
+  }
+}
+
 namespace nccl_calls {
+
+NcclResult begin_group() { return ++group.depth, NcclResult::success; }
+// As of communicators that do not block.
+NcclResult end_group() {
+  if (group.depth == 0) return NcclResult::invalid_usage;
+  if (--group.depth > 0) return NcclResult::success;
+  const Group ended = std::exchange(group, {});
+  if (ended.error == NcclResult::success)
+    for (const auto& call : ended.calls) call();
+  for (const auto& end : ended.ends) end();
+  if (ended.error != NcclResult::success) return ended.error;
+  return ended.calls.empty() && ended.ends.empty() ? NcclResult::success : NcclResult::in_progress;
+}
 
 NcclResult version(int* version) { return *version = 22809, NcclResult::success; }
 
@@ -278,13 +345,13 @@ NcclResult make_unique_id(UniqueId* id) {
   return NcclResult::success;
 }
 
-NcclResult make_communicator(CommunicatorHandle* communicator, int num_ranks, UniqueId id, int rank,
-                             Config* config) {
+NcclResult connect(CommunicatorHandle* communicator, int num_ranks, const UniqueId& id, int rank,
+                   const Config* config) {
   Clique* const clique = clique_of(id);
   if (!clique || num_ranks < 1 || rank < 0 || rank >= num_ranks || config->blocking != 0 ||
       config->magic != kConfigMagic || config->size < sizeof(Config))
     return NcclResult::invalid_argument;
-  if (current_gpu < 0 || !Nccl::instance().connects) return NcclResult::system_error;
+  if (current_gpu < 0 || rank >= Nccl::instance().first_refused) return NcclResult::system_error;
   const std::lock_guard lock(clique->mutex);
   if (clique->ranks.empty()) {
     clique->ranks.resize(static_cast<std::size_t>(num_ranks));
@@ -298,45 +365,53 @@ NcclResult make_communicator(CommunicatorHandle* communicator, int num_ranks, Un
   mine = std::make_unique<nccl::NcclCommunicator>(
       nccl::NcclCommunicator{.clique = clique, .rank = rank, .gpu = current_gpu});
   *communicator = mine.get();
+  group.calls.emplace_back([&mine = *mine] {
+    const std::lock_guard at_end(mine.clique->mutex);
+    mine.has_come = true;
+  });
   return NcclResult::in_progress;
 }
+NcclResult make_communicator(CommunicatorHandle* communicator, int num_ranks, UniqueId id, int rank,
+                             Config* config) {
+  begin_group();
+  const NcclResult result = in_group(connect(communicator, num_ranks, id, rank, config));
+  const NcclResult ended = end_group();
+  return ended == NcclResult::success ? result : ended;
+}
 
-// Ends the calls of a rank that others do not come to.
 NcclResult abort(CommunicatorHandle communicator) {
-  Clique& clique = *communicator->clique;
-  const std::lock_guard lock(clique.mutex);
-  communicator->aborted = true;
-  if (communicator->never) emulated::Worker::instance().reach(*communicator->never);
-  for (const auto& all : clique.collectives) {
-    Collective::Part& part = all->parts[static_cast<std::size_t>(communicator->rank)];
-    if (!part.called) continue;
-    emulated::Worker::instance().reach(*part.arrived);
-    emulated::Worker::instance().reach(*part.done);
-  }
-  return NcclResult::success;
+  return end_communicator([communicator] { end_calls(*communicator); });
 }
 
 // Waits for the rank's work, as NCCL does.
 NcclResult destroy(CommunicatorHandle communicator) {
   if (communicator->aborted) return NcclResult::invalid_usage;
-  emulated::finish_all_work(communicator->gpu);
-  return abort(communicator);
+  return end_communicator([communicator] {
+    emulated::finish_all_work(communicator->gpu);
+    end_calls(*communicator);
+  });
 }
 
 NcclResult async_error(CommunicatorHandle communicator, NcclResult* error) {
   Clique& clique = *communicator->clique;
   const std::lock_guard lock(clique.mutex);
+  if (!communicator->calls.empty() && --communicator->looks <= 0)
+    for (const auto& call : std::exchange(communicator->calls, {}))
+      if (communicator->error == NcclResult::success) call();
   *error = communicator->error;
   if (*error == NcclResult::success &&
-      std::ranges::any_of(clique.ranks, [](const auto& rank) { return !rank; }))
+      (!communicator->calls.empty() || std::ranges::any_of(clique.ranks, [](const auto& rank) {
+        return !rank || !rank->has_come;
+      })))
     *error = NcclResult::in_progress;
   return NcclResult::success;
 }
 
-NcclResult begin_group() { return ++group_depth, NcclResult::success; }
-NcclResult end_group() {
-  if (group_depth == 0) return NcclResult::invalid_usage;
-  return --group_depth, NcclResult::success;
+NcclResult collective(NcclCommunicator& mine, const Request& request, StreamHandle stream) {
+  begin_group();
+  const NcclResult result = in_group(check_and_note(mine, request, stream));
+  const NcclResult ended = end_group();
+  return ended == NcclResult::success ? result : ended;
 }
 
 NcclResult all_reduce(const void* from, void* to, std::size_t count, NcclType type,
@@ -344,15 +419,16 @@ NcclResult all_reduce(const void* from, void* to, std::size_t count, NcclType ty
                       StreamHandle stream) {
   if (type != NcclType::float32 || reduction != NcclReduction::sum)
     return NcclResult::invalid_argument;
-  return join(*communicator, {CollectiveKind::all_reduce, from, to, count, type, 0}, stream);
+  return collective(*communicator, {CollectiveKind::all_reduce, from, to, count, type, 0}, stream);
 }
 NcclResult all_gather(const void* from, void* to, std::size_t count, NcclType type,
                       CommunicatorHandle communicator, StreamHandle stream) {
-  return join(*communicator, {CollectiveKind::all_gather, from, to, count, type, 0}, stream);
+  return collective(*communicator, {CollectiveKind::all_gather, from, to, count, type, 0}, stream);
 }
 NcclResult broadcast(const void* from, void* to, std::size_t count, NcclType type, int root,
                      CommunicatorHandle communicator, StreamHandle stream) {
-  return join(*communicator, {CollectiveKind::broadcast, from, to, count, type, root}, stream);
+  return collective(*communicator, {CollectiveKind::broadcast, from, to, count, type, root},
+                    stream);
 }
 
 const char* error_text(NcclResult error) {
@@ -401,13 +477,28 @@ void fail_collective(NcclFault fault, int rank, int after) {
   nccl.fault = {fault, rank, after};
 }
 
-void refuse_to_connect() { Nccl::instance().connects = false; }
+void refuse_to_connect(int first_rank) { Nccl::instance().first_refused = first_rank; }
+
+int num_communicators() {
+  std::vector<Clique*> cliques;
+  {
+    const std::lock_guard lock(Nccl::instance().mutex);
+    for (const auto& clique : Nccl::instance().cliques) cliques.push_back(clique.get());
+  }
+  std::ptrdiff_t count = 0;
+  for (Clique* clique : cliques) {
+    const std::lock_guard lock(clique->mutex);
+    count += std::ranges::count_if(clique->ranks,
+                                   [](const auto& rank) { return rank && !rank->aborted; });
+  }
+  return static_cast<int>(count);
+}
 
 void reset_nccl() {
   Nccl& nccl = Nccl::instance();
   const std::lock_guard lock(nccl.mutex);
   nccl.fault.reset();
-  nccl.connects = true;
+  nccl.first_refused = kMostRanks;
 }
 
 }  // namespace lamina::cuda::emulation

@@ -1,7 +1,9 @@
 // A double of NCCL between the emulated GPUs of this process. Sums are added in the order of ranks,
 // in f32; with NVLS, which it takes unless NCCL_ALGO excludes it, another rank begins in each call.
-// It reports calls that differ between ranks, communicators on several streams, a GPU that
-// is used by two ranks, and memory of other GPUs.
+// Calls of
+// communicators do not block: their work is added to the stream later, as the state of the
+// communicator shows. It reports calls that differ between ranks, communicators on several streams,
+// a GPU that is used by two ranks, and memory of other GPUs.
 #pragma once
 
 #include "backends/cuda/nccl/api.h"
@@ -18,8 +20,10 @@ enum class NcclFault {
   breaks,   // the communicators of all ranks get remote_error
 };
 void fail_collective(NcclFault fault, int rank, int after);
-// Lets ranks fail to connect, until reset_nccl().
-void refuse_to_connect();
+// Lets ranks from this one on fail to connect, until reset_nccl().
+void refuse_to_connect(int first_rank = 0);
+// Number of communicators that are neither destroyed nor aborted.
+int num_communicators();
 void reset_nccl();
 
 }  // namespace lamina::cuda::emulation
