@@ -9,6 +9,7 @@
 #include "backends/cuda/emulation/nccl.h"
 #include "backends/cuda/nccl/communicator.h"
 #include "backends/cuda/nccl/open.h"
+#include "backends/cuda/queue.h"
 #include "cuda/gpu.h"
 #include "runtime/host_access.h"
 #include "support/expect_error.h"
@@ -263,6 +264,42 @@ TEST_F(NcclOfTwo, GpusThatCannotBeConnectedAreAnError) {
   cuda::emulation::refuse_to_connect();
   EXPECT_ERROR_SAYS(connect(2), ExitCode::communication,
                     "connecting the GPUs on rank 0 (cuda:0): NCCL: unhandled system error");
+}
+
+// Inside of a group NCCL only notes that a communicator is to be aborted.
+TEST_F(NcclOfTwo, GpusThatWereConnectedBeforeAnErrorAreReleased) {
+  const int before = cuda::emulation::num_communicators();
+  cuda::emulation::refuse_to_connect(1);
+  EXPECT_ERROR_SAYS(connect(2), ExitCode::communication,
+                    "connecting the GPUs on rank 1 (cuda:1): NCCL: unhandled system error");
+  EXPECT_EQ(cuda::emulation::num_communicators(), before);
+}
+
+// ---- the double
+
+// The end of a group returns before the work of its calls is on the stream.
+TEST_F(NcclOfTwo, TheWorkOfAGroupIsAddedLater) {
+  using namespace cuda::nccl;
+  const NcclApi& api = cuda::emulation::nccl_api();
+  connect(2);
+  UniqueId id = {};
+  Config config{sizeof(config), kConfigMagic, kOldestVersion, 0};
+  CommunicatorHandle alone = nullptr;
+  auto& work = static_cast<cuda::CudaQueue&>(queue(0));
+  work.context().enter();
+  api.make_unique_id(&id);
+  EXPECT_EQ(api.make_communicator(&alone, 1, id, 0, &config), NcclResult::in_progress);
+  NcclResult state = NcclResult::in_progress;
+  const auto look = [&] { return api.async_error(alone, &state), state; };
+  EXPECT_EQ(look(), NcclResult::success);
+  void* const at = reinterpret_cast<void*>(tensor(0).address());
+  EXPECT_EQ(api.begin_group(), NcclResult::success);
+  EXPECT_EQ(api.broadcast(at, at, 8, NcclType::uint8, 0, alone, work.stream()),
+            NcclResult::success);
+  EXPECT_EQ(api.end_group(), NcclResult::in_progress);
+  EXPECT_EQ(look(), NcclResult::in_progress);
+  EXPECT_EQ(look(), NcclResult::success);
+  EXPECT_EQ(api.destroy(alone), NcclResult::success);
 }
 
 TEST(NcclLibrary, AMissingOneIsNamed) {

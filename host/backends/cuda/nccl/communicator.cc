@@ -236,15 +236,19 @@ std::vector<std::unique_ptr<Communicator>> connect(const NcclApi& api,
     out.push_back(std::move(communicator));
   }
   // One thread connects all ranks, which is allowed in a group only.
+  bool in_group = false;
   try {
     if (api.begin_group() != NcclResult::success) fail("connecting the GPUs: NCCL begins no group");
+    in_group = true;
     for (GpuRank* communicator : made) communicator->begin_connecting(id);
+    in_group = false;
     if (const NcclResult result = api.end_group();
         result != NcclResult::success && result != NcclResult::in_progress)
       fail(fmt::format("connecting the GPUs: NCCL: {}", text_of(api.error_text(result))));
     for (GpuRank* communicator : made) communicator->finish_connecting();
   } catch (...) {
-    shared->failed = true;  // destructors abort
+    if (in_group) api.end_group();  // NCCL aborts nothing before a group has ended
+    shared->failed = true;          // destructors abort
     throw;
   }
   return out;
