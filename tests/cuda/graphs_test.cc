@@ -2,6 +2,7 @@
 // refuses what the driver refuses while work is captured.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <set>
 #include <thread>
@@ -269,6 +270,29 @@ TEST(CudaGraphs, CopiesOfAQueueThatJoinsAreNoWorkToWaitFor) {
   copy_many();
   copies->finish();
   EXPECT_EQ(to.read(), counted(32));
+}
+
+// A free waits for the work of all queues, and none may wait for a queue that captures.
+TEST(CudaGraphs, MemoryThatAnotherThreadFreesIsFreedAfterTheCapture) {
+  const OnGpu in(counted(32)), out(std::vector<float>(32));
+  for (const bool pinned : {false, true}) {
+    auto memory = pinned ? emulated_gpu().allocate_for_copies(64) : emulated_gpu().allocate(64);
+    queue().begin_recording();
+    launch("test_graph_scale", in, out);
+    std::atomic<bool> freed = false;
+    std::thread frees([&] {
+      memory = nullptr;
+      freed = true;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    EXPECT_FALSE(freed);
+    launch("test_graph_add", in, out);
+    const auto recording = queue().end_recording(nullptr);
+    frees.join();
+    ASSERT_NE(recording, nullptr);
+    queue().replay(*recording);
+    EXPECT_EQ(out.read()[31], 93);
+  }
 }
 
 TEST(CudaGraphs, ACaptureIsEndedByItsThreadOnItsStream) {

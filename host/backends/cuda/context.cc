@@ -134,6 +134,7 @@ void CudaContext::renew_time_origin() {
 }
 
 void CudaContext::set_capturing(bool capturing) { capturing_here = capturing; }
+bool CudaContext::is_capturing() { return capturing_here; }
 
 std::shared_ptr<CudaContext::TimeOrigin> CudaContext::time_origin() {
   constexpr std::chrono::seconds kLongest{10};

@@ -87,6 +87,7 @@ class CudaContext final : public Context {
   std::shared_ptr<TimeOrigin> time_origin();
   // Begins or ends a capture on this thread; time_origin() makes no new origins during one.
   static void set_capturing(bool capturing);
+  static bool is_capturing();
   // Makes a new origin, without a wait.
   void renew_time_origin();
   // Returns the time of an origin; may wait for it. [any thread]

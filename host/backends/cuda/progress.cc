@@ -25,10 +25,12 @@ void GpuProgress::add(const std::shared_ptr<QueueProgress>& queue) {
 }
 
 void GpuProgress::set_capturing(bool capturing) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  if (capturing) changed_.wait(lock, [&] { return num_finishing_ == 0; });
   num_captures_ += capturing ? 1 : -1;
   for (const auto& known : queues_)
     if (const auto queue = known.lock()) queue->set_capturing(num_captures_ > 0);
+  changed_.notify_all();
 }
 
 std::vector<std::shared_ptr<QueueProgress>> GpuProgress::queues() {
@@ -75,7 +77,26 @@ void GpuProgress::wait(EventHandle event) {
 }
 
 void GpuProgress::finish() {
-  for (const auto& queue : queues()) queue->finish();
+  // In a capture of this thread the driver refuses the wait.
+  const bool waits = !CudaContext::is_capturing();
+  if (waits) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return num_captures_ == 0; });
+    ++num_finishing_;
+  }
+  const auto end = [&] {
+    if (!waits) return;
+    const std::lock_guard lock(mutex_);
+    --num_finishing_;
+    changed_.notify_all();
+  };
+  try {
+    for (const auto& queue : queues()) queue->finish();
+  } catch (...) {
+    end();
+    throw;
+  }
+  end();
 }
 
 std::string GpuProgress::unfinished() {

@@ -2,6 +2,7 @@
 // that makes no progress, with the names of the kernels that may hang.
 #pragma once
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -25,12 +26,13 @@ class GpuProgress {
   void add(const std::shared_ptr<QueueProgress>& queue);
   // A queue begins or ends to capture work. Other queues, such as queues of copies, may join the
   // capture, so no queue notes work meanwhile: an event that is recorded in a capture must not be
-  // waited for, and a thread that captures must not wait.
+  // waited for, and a thread that captures must not wait. Begins when no finish() is under way.
   void set_capturing(bool capturing);
   // Returns when the event has been reached. Throws DeviceError (exit 7) if the driver reports an
   // error, or if no queue makes progress for CudaContext::patience().
   void wait(EventHandle event);
-  // Returns when all work of all queues has run; otherwise like wait().
+  // Returns when all work of all queues has run; otherwise like wait(). First waits for the
+  // captures of other threads, because any queue may be in them.
   void finish();
 
  private:
@@ -40,7 +42,8 @@ class GpuProgress {
   CudaContext& context_;
   std::mutex mutex_;
   std::vector<std::weak_ptr<QueueProgress>> queues_;
-  int num_captures_ = 0;  // that have not ended
+  std::condition_variable changed_;
+  int num_captures_ = 0, num_finishing_ = 0;  // that have not ended; one of both is 0
 };
 
 // Shared by a queue and its events, which may live longer. [any thread]
