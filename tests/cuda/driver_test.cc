@@ -3,6 +3,7 @@
 
 #include "backends/cuda/backend.h"
 #include "backends/cuda/context.h"
+#include "backends/cuda/queue.h"
 #include "cuda/run_kernel.h"
 #include "support/expect_error.h"
 
@@ -186,6 +187,28 @@ TEST(CudaDriver, NoFunctionInUseWaitsForAStreamOrAnEvent) {
 TEST(CudaDriver, NoFunctionInUseNeedsPeerAccess) {
   for (const std::string_view function : kFunctionsInUse)
     EXPECT_EQ(function.find("Peer"), function.npos) << function;
+}
+
+TEST(CudaDriver, CopiesOfPageableMemoryReturnWhenTheyHaveRun) {
+  const DriverApi& api = cuda::emulation::driver();
+  auto& queue = static_cast<cuda::CudaQueue&>(emulated_gpu().context().queue());
+  const OnGpu values(counted(3));
+  const auto pinned = emulated_gpu().allocate_for_copies(12);
+  const TensorRef copied(*pinned, 0, values.tensor().type());
+  std::vector<float> got(3), ones(3, 1);
+  const auto at = [](std::vector<float>& of) {
+    return reinterpret_cast<cuda::DevicePointer>(of.data());
+  };
+  queue.context().enter();
+  EXPECT_EQ(api.copy(pinned->address(), values.address().value, 12, queue.stream()),
+            DriverResult::success);
+  EXPECT_EQ(host_view<float>(copied)[2], 0);
+  EXPECT_EQ(api.copy(at(got), values.address().value, 12, queue.stream()), DriverResult::success);
+  EXPECT_EQ(got, counted(3));
+  EXPECT_EQ(host_view<float>(copied)[2], 2);
+  EXPECT_EQ(api.copy(values.address().value, at(ones), 12, queue.stream()), DriverResult::success);
+  ones.assign(3, 7);
+  EXPECT_EQ(values.read(), std::vector<float>(3, 1));
 }
 
 TEST(CudaDriver, CallsThatBreakItsRulesReturnItsErrors) {

@@ -139,6 +139,16 @@ constexpr HungWait kHungWaits[] = {
      },
      false},
     {"Event", [](Backend& gpu, const InAndOut&, auto&) { gpu.context().queue().record()->wait(); }},
+    // The driver itself would wait in copies of pageable memory.
+    {"ReadOfATensor",
+     [](Backend& gpu, const InAndOut&, auto& memory) {
+       copy_to_host<std::byte>(gpu.context().queue(), TensorRef(*memory[0], 0, bytes_type(64)));
+     }},
+    {"WriteOfATensor",
+     [](Backend& gpu, const InAndOut&, auto& memory) {
+       write_tensor<std::byte>(gpu.context().queue(), TensorRef(*memory[0], 0, bytes_type(64)),
+                               [](std::span<std::byte>) {});
+     }},
     {"TimeOfAnEvent",
      [](Backend& gpu, const InAndOut&, auto&) {
        auto& context = static_cast<cuda::CudaContext&>(gpu.context());

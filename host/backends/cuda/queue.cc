@@ -56,6 +56,9 @@ class CudaGraph final : public RecordedWork {
   ExecutableGraphHandle graph_;
 };
 
+// True for memory that the operating system may move, which the driver copies by itself.
+bool is_pageable(MemoryKind kind) { return kind == MemoryKind::host || kind == MemoryKind::mapped; }
+
 }  // namespace
 
 CudaQueue::CudaQueue(CudaContext& context)
@@ -101,6 +104,9 @@ void CudaQueue::copy(const TensorRef& to, const ConstTensorRef& from) {
   if (to.bytes() == 0) return;
   before_use(to);
   before_use(from);
+  // The driver may return only when such a copy has run, and would wait for earlier work without a
+  // limit.
+  if (!is_recording_ && (is_pageable(to.kind()) || is_pageable(from.kind()))) finish();
   context_.enter();
   check(context_.api(), context_.api().copy(to.address(), from.address(), to.bytes(), stream_),
         "copying");

@@ -23,6 +23,26 @@ bool is_valid_range(DevicePointer at, std::size_t bytes) {
                                   static_cast<std::byte*>(behind)) >= bytes;
 }
 
+// True for memory of the host that allocate_host() has not made.
+bool is_pageable(DevicePointer at) {
+  if (!emulated::buffer_behind(at).empty()) return false;
+  DriverState& driver = DriverState::instance();
+  const std::lock_guard lock(driver.mutex);
+  return std::ranges::none_of(driver.host_memory, [&](const auto& pinned) {
+    const auto begin = reinterpret_cast<DevicePointer>(pinned.first);
+    return at >= begin && at < begin + pinned.second;
+  });
+}
+
+// Waits for all work of the stream.
+DriverResult finish(DriverStream& stream) {
+  ++counts().waits;
+  const auto end = std::make_shared<emulated::Mark>();
+  emulated::Worker::instance().add(stream.line, {.marks = end});
+  emulated::Worker::instance().wait(*end);
+  return state();
+}
+
 }  // namespace
 
 namespace calls {
@@ -110,6 +130,7 @@ DriverResult free_host(void* memory) {
   return state();
 }
 
+// A copy of pageable memory may be synchronous ("API synchronization behavior"), and is here.
 DriverResult copy(DevicePointer to, DevicePointer from, std::size_t bytes, StreamHandle stream) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
   if (const DriverResult result = stream_state(stream); result != DriverResult::success)
@@ -123,6 +144,8 @@ DriverResult copy(DevicePointer to, DevicePointer from, std::size_t bytes, Strea
         std::memmove(to, from, bytes);
         if (is_to_host) counts().bytes_to_host += static_cast<std::int64_t>(bytes);
       });
+  if (!stream->place.is_captured() && (is_pageable(to) || is_pageable(from)))
+    return finish(*stream);
   return DriverResult::success;
 }
 
