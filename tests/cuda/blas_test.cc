@@ -69,14 +69,14 @@ struct Problem {
     return out;
   }
 
-  // `shift`: of all operands from a multiple of 16 bytes.
+  // `shift`: of all matrices from a multiple of 16 bytes.
   Array run(std::size_t shift = 0, bool in_place = true) const {
     return run_by(library(), shift, in_place);
   }
 
   Array run_by(Library& by, std::size_t shift = 0, bool in_place = true) const {
     const PreparedProduct product(by, spec);
-    const GpuMemory ma(a, shift), mb(b, shift), mbias(bias, shift), mc(c, shift);
+    const GpuMemory ma(a, shift), mb(b, shift), mbias(bias), mc(c, shift);
     const GpuMemory other(c.bytes.size(), shift), workspace(product.workspace_bytes());
     const GpuMemory& d = in_place ? mc : other;
     product.run(gpu_queue().stream(), {.a = ma.address(),
@@ -525,6 +525,21 @@ TEST(EmulatedBlas, RefusesOperandsThatAreNotAligned) {
   EXPECT_EQ(p.search(), Status::success);
   p.b = static_cast<std::byte*>(p.b) - 4;
   expect_refusal(p.multiply(), "B is not aligned to 16 bytes, as the algorithm asks for");
+}
+
+TEST(EmulatedBlas, RefusesABiasThatIsNotAligned) {
+  RawProduct p;
+  const GpuMemory bias(32);
+  const Epilogue epilogue = Epilogue::bias;
+  p.api().set_operation(p.operation, OperationAttribute::epilogue, &epilogue, sizeof epilogue);
+  EXPECT_EQ(p.search(), Status::success);
+  for (const std::uint64_t at : {bias.address(), bias.address() + 4}) {
+    p.api().set_operation(p.operation, OperationAttribute::bias_pointer, &at, sizeof at);
+    if (at == bias.address())
+      EXPECT_EQ(p.multiply(), Status::success);
+    else
+      expect_refusal(p.multiply(), "the bias is not aligned to 16 bytes");
+  }
 }
 
 TEST(EmulatedBlas, RefusesMemoryOutsideOfAnAllocation) {

@@ -191,6 +191,7 @@ TEST(LargeProduct, OneThatHangsIsNamed) {
   cuda::emulation::reset_gpu();
 }
 
+// A bias may be a view, at any element.
 TEST(LargeProducts, AWideBiasIsRoundedToTheResult) {
   for (const DType dtype : {DType::bf16, DType::f16}) {
     const std::int64_t rows = 20, n = 24, k = 32;
@@ -199,18 +200,21 @@ TEST(LargeProducts, AWideBiasIsRoundedToTheResult) {
                 wide = random_values({DType::f32, {n}, {}}, 3);
     Array narrow{{dtype, {n}, {}}, Bytes(static_cast<std::size_t>(n * size_bytes(dtype)))};
     for (std::int64_t i = 0; i < n; ++i) set(narrow, i, get(wide, i));
-    const auto product_with = [&](const Array& bias) {
+    const auto product_with = [&](const Array& bias, std::size_t shift = 0) {
       const cuda::LargeProduct product(
           gpu_context(), {.m = rows, .n = n, .k = k, .in = dtype, .out = dtype, .bias = true},
           nullptr, bias.type.dtype);
-      const GpuMemory mx(x), mw(w), mbias(bias),
+      const GpuMemory mx(x), mw(w), mbias(bias, shift),
           y(static_cast<std::size_t>(rows * n * size_bytes(dtype))),
           workspace(product.workspace_bytes());
       product.run(args_on_queue(static_cast<std::byte*>(workspace.pointer())), mx.pointer(),
                   mw.pointer(), mbias.pointer(), nullptr, y.pointer());
       return y.bytes();
     };
-    EXPECT_EQ(product_with(wide), product_with(narrow)) << name(dtype);
+    const Bytes want = product_with(narrow);
+    EXPECT_EQ(product_with(wide), want) << name(dtype);
+    EXPECT_EQ(product_with(wide, 4), want) << name(dtype);
+    EXPECT_EQ(product_with(narrow, 2), want) << name(dtype);
   }
 }
 

@@ -217,9 +217,10 @@ std::size_t PreparedProduct::workspace_bytes() const {
 
 void PreparedProduct::run(Stream stream, const Operands& operands) const {
   const Api& api = library_.api();
+  LAMINA_ASSERT(operands.bias % kVectorBytes == 0);  // searches do not ask for it
   if (spec_.bias) set(OperationAttribute::bias_pointer, &operands.bias, sizeof operands.bias);
   if (is_fp8(spec_)) set_scales(operands.a_scales, operands.b_scales);
-  const Address all = operands.a | operands.b | operands.c | operands.bias | operands.d;
+  const Address all = operands.a | operands.b | operands.c | operands.d;
   const AlgorithmChoice& choice = choices_[all % kVectorBytes == 0 ? 0 : 1];
   const float one = 1, zero = 0;
   const double one_f64 = 1, zero_f64 = 0;

@@ -66,8 +66,8 @@ class PreparedProduct {
 
   // For any operands; the workspace may begin at any address.
   std::size_t workspace_bytes() const;
-  // Enqueues the product on the stream. REQUIRES: with FP8, addresses that are multiples of 16.
-  // [one thread at a time]
+  // Enqueues the product on the stream. REQUIRES: a bias at a multiple of 16 bytes; with FP8, all
+  // operands. [one thread at a time]
   void run(Stream stream, const Operands& operands) const;
 
  private:

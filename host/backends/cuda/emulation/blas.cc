@@ -128,6 +128,8 @@ Status check_memory(const MemoryRange (&operands)[4], const MemoryRange& bias,
     return invalid("the algorithm computes D in the place of C only");
   if (bias && (!bias.is_allocated() || d.overlaps(bias)))
     return invalid("the bias is outside of the memory of the GPU, or in D");
+  // No preference says how a bias is aligned, so an algorithm may read it by vectors.
+  if (bias && bias.begin % 16 != 0) return invalid("the bias is not aligned to 16 bytes");
   if (workspace.bytes < static_cast<std::int64_t>(algorithm.workspace_bytes))
     return invalid("a workspace of {} bytes; the algorithm needs {}", workspace.bytes,
                    algorithm.workspace_bytes);

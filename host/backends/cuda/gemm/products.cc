@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "backends/cuda/access.h"
 #include "backends/cuda/context.h"
 #include "backends/cuda/gemm/bias_params.h"
 #include "backends/cuda/queue.h"
@@ -42,8 +43,8 @@ LargeProduct::LargeProduct(Context& context, const blas::ProductSpec& spec,
   if (bias && *bias != spec.out) {
     LAMINA_ASSERT(spec.bias && *bias == DType::f32);
     round_bias_ = function(context, "linear_bias", spec.out);
-    bias_bytes_ = aligned(static_cast<std::size_t>(spec.n * size_bytes(spec.out)));
   }
+  if (spec.bias) bias_bytes_ = aligned(static_cast<std::size_t>(spec.n * size_bytes(spec.out)));
   blas::Library& library = static_cast<CudaContext&>(context).blas();
   if (spec_.ldc == 0) spec_.ldc = spec_.n;
   panel_rows_ = stored ? rows_of_panel(spec_) : spec_.n;
@@ -77,6 +78,9 @@ void LargeProduct::run(const KernelArgs& args, const void* a, const void* b, con
   if (round_bias_) {
     launch(args, round_bias_, {.blocks = grid_for(spec_.n, 256), .threads = 256},
            LinearBiasParams{address(bias), address(args.workspace), spec_.n});
+    bias = args.workspace;
+  } else if (bias && !begin_vectors({bias})) {
+    copy_bytes(args, args.workspace, bias, static_cast<std::size_t>(spec_.n * out_bytes));
     bias = args.workspace;
   }
   for (std::int64_t row = 0; row < spec_.n; row += panel_rows_) {

@@ -11,7 +11,8 @@
 
 namespace lamina::cuda {
 
-// A product whose bias is rounded to the result's type if it is f32, and whose B may be stored in
+// A product whose bias may begin at any element and is rounded to the result's type if it is f32,
+// and whose B may be stored in
 // blocks ([n, k], without a batch): then panels of its rows are widened to the workspace, one after
 // the other; for FP8 operands they keep their values there.
 class LargeProduct {
@@ -30,7 +31,7 @@ class LargeProduct {
   blas::ProductSpec spec_;
   const formats::BlockFormat* stored_;
   Function round_bias_ = nullptr;  // null: the bias has the result's type
-  std::size_t bias_bytes_ = 0;     // of the rounded bias, at the beginning of the workspace
+  std::size_t bias_bytes_ = 0;     // of a rounded or copied bias, where the workspace begins
   std::int64_t panel_rows_ = 0;
   std::size_t panel_bytes_ = 0;
   std::optional<Widener> widener_;
