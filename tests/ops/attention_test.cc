@@ -44,6 +44,8 @@ const In kPositions = ints({2, 7}, {0, 1, 2, 3, 0, 1, 2, 5, 6, 7, 8, 9, 10, 11})
 const In kSegments = ints({2, 7}, {1, 1, 1, 1, 2, 2, 0, 1, 2, 2, 2, 3, 3, 3});
 const In kBlocks = ints({2, 7}, {0, 0, 1, 1, 1, 0, 0, 0, 5, 5, 5, 5, 0, 6});
 const In kSinks = {.shape = {4}};
+// Two heads have none.
+const In kAbsentSinks = {.shape = {4}, .values = {-INFINITY, 0.5, -INFINITY, -1}};
 const In kSlopes = {.shape = {4}};
 // Distances up to 4.
 const In kBias = {.shape = {4, 5}};
@@ -61,6 +63,10 @@ In kept_by_heads(std::int64_t tokens, std::int64_t keys) {
   for (std::int64_t i = 0; i < in.shape.num_elements(); ++i)
     in.values.push_back(i / keys % tokens != 1 && i * 2654435761 % 11 < 6);
   return in;
+}
+OpCase without_differences(OpCase c) {
+  c.gradient = false;
+  return c;
 }
 Optional masked(In mask) { return {.mask = std::move(mask)}; }
 Optional segmented(Optional o = {}) {
@@ -87,6 +93,9 @@ const OpCases kCases =
              attend("sinks", 7, 7, {.sinks = kSinks}),
              attend("sinks and padding", 7, 7, segmented({.sinks = kSinks}),
                     {{"window", number(2)}}),
+             without_differences(attend("sinks of -infinity and padding", 7, 7,
+                                        segmented({.sinks = kAbsentSinks}),
+                                        {{"window", number(2)}})),
              attend("blocks", 7, 7, {.blocks = kBlocks}),
              attend("blocks end with their segment", 7, 7, segmented({.blocks = kBlocks})),
              attend("mask", 7, 7, masked(kept(7, 7))),

@@ -98,8 +98,9 @@ Softmax softmax(const Query& query, const Args& args, double* x, double* p) {
     result.max_logit = std::max(result.max_logit, x[s] + bias_of(query, args.bias, s));
   }
   double max = result.max_logit, sum = 0;
-  if (args.sinks) {
-    const double sink = number_of<double>(args.sinks, args.sinks_dtype, query.n);
+  constexpr double kNone = -std::numeric_limits<double>::infinity();
+  const double sink = args.sinks ? number_of<double>(args.sinks, args.sinks_dtype, query.n) : kNone;
+  if (sink != kNone) {
     max = std::max(max, sink);
     sum = std::exp(sink - max);
   }
@@ -167,7 +168,7 @@ void backward_query(const Query& query, const AttentionBackwardArgs& args, doubl
     }
   }
   for (std::int64_t i = 0; i < spec.qk_dim; ++i) set(dtype, args.dq.data, dq_at + i, dq[i]);
-  if (args.sinks)
+  if (args.sinks && row_term != 0)  // 0 for a row that sees no key, which may have no lse
     sums.dsinks[query.n] -=
         std::exp(number_of<double>(args.sinks, args.sinks_dtype, query.n) - stats.lse) * row_term;
 }

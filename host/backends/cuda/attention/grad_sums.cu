@@ -34,9 +34,11 @@ LAMINA_GPU_FUNCTION void sinks(const AttentionGradParams& p) {
   W sum = 0;
   for (int b = 0; b < p.size.batch; ++b) {
     const std::int64_t first = (std::int64_t{b} * p.size.heads + head) * tokens;
-    for (int t = gpu::thread_index(); t < tokens; t += gpu::num_threads())
-      sum -= gpu::exp(sink - gpu::Global<const W>(p.lse)[first + t]) *
-             gpu::Global<const W>(p.dots)[first + t];
+    for (int t = gpu::thread_index(); t < tokens; t += gpu::num_threads()) {
+      const W lse = gpu::Global<const W>(p.lse)[first + t];
+      if (lse < W{kMasked}) continue;  // a row that sees no key, and a sink of -infinity
+      sum -= gpu::exp(sink - lse) * gpu::Global<const W>(p.dots)[first + t];
+    }
   }
   sum = gpu::block_sum(sum);
   if (gpu::thread_index() == 0) gpu::Global<W>(p.dsinks)[head] = sum;

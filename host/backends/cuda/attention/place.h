@@ -74,17 +74,15 @@ struct Normalized {
 };
 template <typename W>
 LAMINA_GPU_FUNCTION Normalized<W> normalize(const SmallInput& sinks, int head, W top, W sum) {
-  W shift = top;
+  W shift = top, scale = 1;
   if (sinks.data.value != 0) {
     const W sink = gpu::max(number_at<W>(sinks, head) * log2_e<W>(), W{kMasked});
     shift = gpu::max(top, sink);
-    sum = sum * exp2_of(top - shift);
-    const W scaled = exp2_of(top - shift);
-    sum += exp2_of(sink - shift);
-    return {scaled / sum, shift * ln_2<W>() + gpu::log(sum)};
+    scale = exp2_of(top - shift);
+    sum = sum * scale + exp2_of(sink - shift);
   }
   if (sum == 0) return {0, -static_cast<W>(gpu::infinity())};
-  return {1 / sum, shift * ln_2<W>() + gpu::log(sum)};
+  return {scale / sum, shift * ln_2<W>() + gpu::log(sum)};
 }
 
 }  // namespace lamina::cuda
