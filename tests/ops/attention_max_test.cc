@@ -18,6 +18,19 @@ OpCase with_nan(std::int64_t tokens) {
           .inputs = {{.shape = {2, tokens, 3, 4}}, k}};
 }
 
+// Keys 0 and 1 of the second head are infinite, and key `nan` is NaN; -1: none is.
+OpCase with_infinity_and_nan(std::int64_t tokens, std::int64_t nan) {
+  In k{.shape = {1, tokens, 2, 1}};
+  for (std::int64_t i = 0; i < 2 * tokens; ++i)
+    k.values.push_back(i % 2 == 0     ? static_cast<double>(i % 7)
+                       : i / 2 < 2    ? INFINITY
+                       : i / 2 == nan ? NAN
+                                      : 1.0);
+  return {.name = "infinity and NaN at " + std::to_string(nan),
+          .inputs = {{.shape = {1, tokens, 2, 1}, .low = 0.5}, k},
+          .attrs = {{"causal", std::int64_t{0}}}};
+}
+
 const OpCases kCases = {
     .op = "attention_max",
     .cases = {{.name = "causal", .inputs = {{.shape = {2, 5, 3, 4}}, {.shape = {2, 5, 3, 4}}}},
@@ -43,6 +56,10 @@ const OpCases kCases = {
                           ints({1, 6}, {1, 1, 2, 2, 2, 0})}},
               with_nan(7),
               with_nan(80),
+              with_infinity_and_nan(7, 2),
+              with_infinity_and_nan(80, 20),
+              with_infinity_and_nan(80, 70),
+              with_infinity_and_nan(80, -1),
               {.name = "one token", .inputs = {{.shape = {1, 1, 2, 3}}, {.shape = {1, 1, 2, 3}}}}}};
 LAMINA_TEST_OP(AttentionMax, kCases)
 

@@ -52,14 +52,6 @@ LAMINA_GPU_FUNCTION void merge(const MergeParams& p) {
     merge_piece<T>(p, i / pieces, static_cast<int>(i % pieces));
 }
 
-// The larger one; NaN wins.
-struct MaxOrNan {
-  template <typename W>
-  LAMINA_GPU_FUNCTION W operator()(W a, W b) const {
-    return a > b || a != a ? a : b;
-  }
-};
-
 // One block per head.
 template <typename W>
 LAMINA_GPU_FUNCTION void head_max(const HeadMaxParams& p) {
@@ -68,9 +60,9 @@ LAMINA_GPU_FUNCTION void head_max(const HeadMaxParams& p) {
   W top = kMasked;
   for (int b = 0; b < p.batch; ++b)
     for (int t = gpu::thread_index(); t < p.tokens; t += gpu::num_threads())
-      top = MaxOrNan{}(
+      top = gpu::max_or_nan(
           top, W(gpu::Global<const W>(p.tops)[(std::int64_t{b} * p.heads + head) * p.tokens + t]));
-  top = gpu::block_combine(top, W{kMasked}, MaxOrNan{}, scratch);
+  top = gpu::block_combine(top, W{kMasked}, gpu::MaxOrNan{}, scratch);
   if (gpu::thread_index() == 0) gpu::Global<W>(p.out)[head] = top;
 }
 

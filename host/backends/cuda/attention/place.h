@@ -60,13 +60,6 @@ LAMINA_GPU_FUNCTION std::int64_t partial_row(const AttentionSizes& size, int spl
   return ((std::int64_t{b} * size.kv_heads + kv_head) * splits + split) * size.rows + r;
 }
 
-// The largest logit of a row, or NaN if one is NaN: maxima lose it, but the sum of the row does
-// not.
-template <typename W>
-LAMINA_GPU_FUNCTION W largest_or_nan(W largest, W sum) {
-  return sum != sum && largest != static_cast<W>(gpu::infinity()) ? sum : largest;
-}
-
 // A row's softmax with the sink: y is the sum of weighted values times `factor`.
 template <typename W>
 struct Normalized {

@@ -116,8 +116,9 @@ class PlainAttention {
     };
     const W before = tops_[row];
     W top = before;
-    for (int j = lane; j < kTile; j += kLanes) top = gpu::max(top, W(s_.data[row * s_.stride + j]));
-    top = combine(top, gpu::MaxOf{});
+    for (int j = lane; j < kTile; j += kLanes)
+      top = gpu::max_or_nan(top, W(s_.data[row * s_.stride + j]));
+    top = combine(top, gpu::MaxOrNan{});
     W sum = 0;
     for (int j = lane; j < kTile; j += kLanes) {
       const W e = exp2_of(s_.data[row * s_.stride + j] - top);
@@ -152,8 +153,7 @@ class PlainAttention {
     const std::int64_t stat = stat_offset(p_.size, place_.b, place_.kv_head, r);
     if (gpu::lane() == 0 && p_.lse.value != 0) gpu::Global<W>(p_.lse)[stat] = n.lse;
     if (gpu::lane() == 0 && p_.top.value != 0)
-      gpu::Global<W>(p_.top)[stat] =
-          largest_or_nan(top == kNoMax ? W{kMasked} : top / log2_e<W>(), sum);
+      gpu::Global<W>(p_.top)[stat] = top == kNoMax ? W{kMasked} : top / log2_e<W>();
     if (has_values())
       store_values(gpu::Global<T>(p_.y) +
                        query_offset(p_.size, place_.b, place_.kv_head, r, p_.size.value_width),

@@ -104,8 +104,9 @@ class AttentionRows {
       top[half] = kNoMax;
       LAMINA_GPU_UNROLL
       for (int n = 0; n < kN; ++n)
-        top[half] = gpu::max(top[half], gpu::max(s_[n][2 * half], s_[n][2 * half + 1]));
-      top[half] = combine_lanes(top[half], gpu::MaxOf{});
+        top[half] =
+            gpu::max_or_nan(top[half], gpu::max_or_nan(s_[n][2 * half], s_[n][2 * half + 1]));
+      top[half] = combine_lanes(top[half], gpu::MaxOrNan{});
     }
     if constexpr (kExchanges) {
       const int row = row_warp_ * 16 + row_in(0);
@@ -116,13 +117,13 @@ class AttentionRows {
       gpu::sync();
       LAMINA_GPU_UNROLL
       for (int c = 0; c < kColWarps; ++c) {
-        top[0] = gpu::max(top[0], float(tops[c * kRows + row]));
-        top[1] = gpu::max(top[1], float(tops[c * kRows + row + 8]));
+        top[0] = gpu::max_or_nan(top[0], float(tops[c * kRows + row]));
+        top[1] = gpu::max_or_nan(top[1], float(tops[c * kRows + row + 8]));
       }
     }
     LAMINA_GPU_UNROLL
     for (int half = 0; half < 2; ++half) {
-      top[half] = gpu::max(top[half], top_[half]);
+      top[half] = gpu::max_or_nan(top[half], top_[half]);
       const float scale = exp2_of(top_[half] - top[half]);
       top_[half] = top[half];
       sum_[half] *= scale;
@@ -188,8 +189,7 @@ class AttentionRows {
     if (is_first_of_row()) {
       if (p_.lse.value != 0) gpu::Global<float>(p_.lse)[stat] = n.lse;
       if (p_.top.value != 0)
-        gpu::Global<float>(p_.top)[stat] =
-            largest_or_nan(top_[half] == kNoMax ? kMasked : top_[half] * kLn2, sum_[half]);
+        gpu::Global<float>(p_.top)[stat] = top_[half] == kNoMax ? kMasked : top_[half] * kLn2;
     }
     if (has_values())
       store_values(gpu::Global<T>(p_.y) +

@@ -119,6 +119,17 @@ template <typename T>
 LAMINA_GPU_FUNCTION T max(T a, T b) {
   return a < b ? b : a;
 }
+// The larger one; NaN wins.
+template <typename T>
+LAMINA_GPU_FUNCTION T max_or_nan(T a, T b) {
+#ifdef __CUDACC__
+  if constexpr (std::is_same_v<T, float>) {
+    asm("max.NaN.f32 %0, %0, %1;" : "+f"(a) : "f"(b));
+    return a;
+  }
+#endif
+  return a < b || b != b ? b : a;
+}
 LAMINA_GPU_FUNCTION float exp(float x) { return ::expf(x); }
 LAMINA_GPU_FUNCTION double exp(double x) { return ::exp(x); }
 LAMINA_GPU_FUNCTION float log(float x) { return ::logf(x); }

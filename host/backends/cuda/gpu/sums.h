@@ -18,6 +18,12 @@ struct MaxOf {
     return max(a, b);
   }
 };
+struct MaxOrNan {
+  template <typename T>
+  LAMINA_GPU_FUNCTION T operator()(T a, T b) const {
+    return max_or_nan(a, b);
+  }
+};
 
 // Combines the values of all lanes; each lane gets the result.
 template <typename Op, typename T>
