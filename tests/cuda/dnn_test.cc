@@ -313,6 +313,21 @@ TEST(CudnnAttention, IsComputedByTilesIfNoEngineTakesIt) {
   for (std::size_t i = 0; i < want.size(); ++i) EXPECT_EQ(got[i].bytes, want[i].bytes);
 }
 
+// The tiles of calls that are not aligned do not split the keys of a state.
+TEST(CudnnAttention, NeedsNoWorkspaceForSplitsOfKeys) {
+  const Graph graph = Problem{.tokens = 140, .state = 4000}.graph();
+  const auto workspace = [&](std::string_view kernel) {
+    return with_node_view(graph, graph.nodes().back(), [&](const NodeView& view) {
+      const KernelChoice* const choice = choose_kernel(test_gpu(), view, nullptr);
+      EXPECT_EQ(choice->name, kernel);
+      return choice->make(view, test_gpu().context())->workspace_bytes();
+    });
+  };
+  const std::size_t bytes = workspace("cudnn");
+  const Switch off("0");
+  EXPECT_LT(bytes, workspace("tiles") / 4);
+}
+
 TEST(CudnnAttention, ReportsAFailureOfTheLibrary) {
   const Problem problem{.tokens = 180};
   problem.run();

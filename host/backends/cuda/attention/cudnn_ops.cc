@@ -328,12 +328,12 @@ class Backward final : public CudnnKernel {
 
 template <typename AnyKernel>
 std::unique_ptr<Kernel> made(const NodeView& n, const Inputs& in, bool backward, Context& context,
-                             std::unique_ptr<Kernel> tiles) {
+                             const MakeTiles& make_tiles) {
   auto& mine = static_cast<CudaContext&>(context);
   const DnnAttentionSpec spec = spec_of(n, in, backward);
   dnn::Planned planned = plan_of(mine, backward ? part_of(spec) : spec);
-  if (!planned.plan) return std::make_unique<Instead>(std::move(tiles), "refuses, tiles instead");
-  return std::make_unique<AnyKernel>(mine, n, spec, std::move(planned), std::move(tiles));
+  if (!planned.plan) return std::make_unique<Instead>(make_tiles(false), "refuses, tiles instead");
+  return std::make_unique<AnyKernel>(mine, n, spec, std::move(planned), make_tiles(true));
 }
 
 }  // namespace
@@ -342,12 +342,12 @@ Verdict cudnn_takes_attention(const NodeView& n) { return takes(n, forward_input
 Verdict cudnn_takes_attention_grad(const NodeView& n) { return takes(n, grad_inputs(), true); }
 
 std::unique_ptr<Kernel> cudnn_attention(const NodeView& n, Context& context,
-                                        std::unique_ptr<Kernel> tiles) {
-  return made<Forward>(n, forward_inputs(), false, context, std::move(tiles));
+                                        const MakeTiles& make_tiles) {
+  return made<Forward>(n, forward_inputs(), false, context, make_tiles);
 }
 std::unique_ptr<Kernel> cudnn_attention_grad(const NodeView& n, Context& context,
-                                             std::unique_ptr<Kernel> tiles) {
-  return made<Backward>(n, grad_inputs(), true, context, std::move(tiles));
+                                             const MakeTiles& make_tiles) {
+  return made<Backward>(n, grad_inputs(), true, context, make_tiles);
 }
 
 }  // namespace lamina::cuda

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "backends/cuda/kernel_support.h"
@@ -18,12 +19,13 @@ Verdict cudnn_takes_attention_grad(const NodeView& n);
 // batch are computed by several calls, each within it. Tests make it small.
 inline std::int64_t most_logit_gradient_bytes = std::int64_t{1} << 30;
 
-// `tiles` computes the same node. It takes calls with operands that do not begin at multiples of 16
-// bytes, and every call if cuDNN refuses to plan a node that was accepted, after a warning with its
-// reason.
+// Makes a kernel that computes the same node. `rare`: only calls with operands that do not begin at
+// multiples of 16 bytes, so that little memory matters more than speed. Otherwise every call,
+// because cuDNN refuses to plan a node that was accepted, after a warning with its reason.
+using MakeTiles = std::function<std::unique_ptr<Kernel>(bool rare)>;
 std::unique_ptr<Kernel> cudnn_attention(const NodeView& n, Context& context,
-                                        std::unique_ptr<Kernel> tiles);
+                                        const MakeTiles& make_tiles);
 std::unique_ptr<Kernel> cudnn_attention_grad(const NodeView& n, Context& context,
-                                             std::unique_ptr<Kernel> tiles);
+                                             const MakeTiles& make_tiles);
 
 }  // namespace lamina::cuda

@@ -103,20 +103,21 @@ void bind(const KernelArgs& args, AttentionParams& p) {
   p.lse = address(args.outputs[1]);
 }
 
-AttentionRun tiles_of(const NodeView& n, Context& context, const AttentionParams& p) {
+AttentionRun tiles_of(const NodeView& n, Context& context, const AttentionParams& p, bool splits) {
   return {context,
           n.type(in::kQ).dtype,
           p,
           {.by_ids = restricts_by_ids(n, kSeen),
            .by_mask = n.has(in::kMask),
-           .over_state = n.has(in::kStart)}};
+           .over_state = splits && n.has(in::kStart)}};
 }
 
-// Tiles of plain keys and values, which are widened before if they are stored in rows.
+// Tiles of plain keys and values, which are widened before if they are stored in rows. Splits of
+// the keys of a state are faster for few rows, and take a workspace.
 class Tiles {
  public:
-  Tiles(const NodeView& n, Context& context, const AttentionParams& params)
-      : run_(tiles_of(n, context, params)),
+  Tiles(const NodeView& n, Context& context, const AttentionParams& params, bool splits = true)
+      : run_(tiles_of(n, context, params, splits)),
         keys_(context, n.type(in::kK), n.type(in::kQ).dim(1)),
         values_(context, n.type(in::kV), n.type(in::kQ).dim(1)) {}
 
@@ -139,15 +140,19 @@ class Tiles {
   WidenedRows keys_, values_;
 };
 
-std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
+std::unique_ptr<Kernel> make_tiles(const NodeView& n, Context& context, bool splits) {
   const AttentionParams params = params_of(n);
-  const Tiles tiles(n, context, params);
+  const Tiles tiles(n, context, params, splits);
   return make_kernel(
       [p = params, tiles](const KernelArgs& args) mutable {
         bind(args, p);
         tiles.run(args, p);
       },
       tiles.workspace_bytes());
+}
+
+std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
+  return make_tiles(n, context, true);
 }
 
 // Operands that are not aligned are left to the tiles.
@@ -181,7 +186,7 @@ std::unique_ptr<Kernel> make_one_token(const NodeView& n, Context& context) {
 }
 
 std::unique_ptr<Kernel> make_by_cudnn(const NodeView& n, Context& context) {
-  return cudnn_attention(n, context, make(n, context));
+  return cudnn_attention(n, context, [&](bool rare) { return make_tiles(n, context, !rare); });
 }
 
 constexpr KernelChoice kChoices[] = {{"cudnn", cudnn_takes_attention, make_by_cudnn, 0, true},
@@ -282,7 +287,7 @@ std::unique_ptr<Kernel> make(const NodeView& n, Context& context) {
 }
 
 std::unique_ptr<Kernel> make_by_cudnn(const NodeView& n, Context& context) {
-  return cudnn_attention_grad(n, context, make(n, context));
+  return cudnn_attention_grad(n, context, [&](bool) { return make(n, context); });
 }
 
 constexpr KernelChoice kChoices[] = {{"cudnn", cudnn_takes_attention_grad, make_by_cudnn, 0, true},
