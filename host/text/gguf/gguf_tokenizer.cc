@@ -82,8 +82,9 @@ const publishers::GgmlSpaceRule* space_rule(const io::GgufFile& file) {
   for (char& c : name)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   for (const publishers::GgmlSpaceRule& rule : publishers::ggml_space_rules())
-    if (std::ranges::any_of(rule.names,
-                            [&](std::string_view part) { return name.find(part) != name.npos; }))
+    if (std::ranges::any_of(rule.names, [&](std::string_view part) {
+          return !part.empty() && name.find(part) != name.npos;  // a row may have fewer names
+        }))
       return &rule;
   return nullptr;
 }
