@@ -1,7 +1,9 @@
 // Elementwise ops, each compared with the function of its name.
 #include <algorithm>
 #include <cmath>
+#include <random>
 
+#include "autodiff/vjp.h"
 #include "ops/calls.h"
 #include "ops/tensor.h"
 #include "support/op_cases.h"
@@ -184,14 +186,62 @@ const OpCases kRemainderAtTheEnds = {
                return std::vector<Doubles>{{4.65625, 1.2421875, 2, -2, 5, INFINITY}};
              },
          .gradient = false}}};
-// In f32, 104 times b is above a, and 103 times b, rounded, leaves more than b.
-TEST(Remainder, IsAtMostTheDivisor) {
+
+double exact_remainder(float a, float b) {
+  const float y = std::fmod(a, b);
+  return y != 0 && (y < 0) != (b < 0) ? y + b : y;
+}
+
+// Quotients below 2^57 of numbers of every size.
+TEST(Remainder, IsExactForLargeQuotients) {
+  std::mt19937 random(7);
+  Doubles a{1e9, 1e8, 1000000.5, 76.08061F, -1e-20F, 1e9}, b{7, 3, 0.1F, 0.7315444F, 7, -7};
+  const auto number = [&](int most) {
+    const float size = std::ldexp(1 + static_cast<float>(random() % (1U << 23)) * 0x1p-23F,
+                                  static_cast<int>(random() % static_cast<unsigned>(most)));
+    return random() % 2 ? size : -size;
+  };
+  for (int i = 0; i < 5000; ++i) {
+    b.push_back(std::ldexp(number(1), static_cast<int>(random() % 60) - 50));
+    a.push_back(b.back() * number(56));
+  }
   Graph g;
-  const Type type{DType::f32, {1}, {}};
-  const Tensor b = ops::constant(g, type, 0.7315444F);
-  const Tensor y = ops::call("remainder", {ops::constant(g, type, 76.08061F), b});
-  g.add_output("is above", ops::cast(ops::less(b, y), DType::f32));
-  EXPECT_EQ(get(run(g, {})[0], 0), 0);
+  const Type type{DType::f32, {static_cast<std::int64_t>(a.size())}, {}};
+  g.add_output("y", ops::call("remainder", {g.add_input("a", type), g.add_input("b", type)}));
+  const Array y = run(g, {array(type, a), array(type, b)})[0];
+  for (std::size_t i = 0; i < a.size(); ++i)
+    ASSERT_EQ(get(y, static_cast<std::int64_t>(i)),
+              exact_remainder(static_cast<float>(a[i]), static_cast<float>(b[i])))
+        << a[i] << " and " << b[i];
+}
+
+TEST(Remainder, OfHugeQuotientsIsBetween0AndTheDivisor) {
+  Graph g;
+  const Type type{DType::f32, {4}, {}};
+  g.add_output("y", ops::call("remainder", {g.add_input("a", type), g.add_input("b", type)}));
+  const Array y = run(
+      g, {array(type, {3e38F, 3e38F, -3e38F, INFINITY}), array(type, {1e-38F, 0.7F, 0.7F, 3})})[0];
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_GE(get(y, i), 0);
+    EXPECT_LE(get(y, i), i == 0 ? 1e-38F : 0.7F);
+  }
+  EXPECT_TRUE(std::isnan(get(y, 3)));
+}
+
+// In f32, the quotient of the first numbers is rounded up to 104.
+TEST(Remainder, GradientsAre1AndTheWholeQuotient) {
+  Graph g;
+  const Type type{DType::f32, {3}, {}};
+  const Tensor a = g.add_input("a", type), b = g.add_input("b", type);
+  const Tensor results[] = {ops::call("remainder", {a, b})}, seeds[] = {ops::constant(g, type, 1)},
+               wanted[] = {a, b};
+  const auto gradients = autodiff::vjp(g, results, seeds, wanted, autodiff::save_everything());
+  g.add_output("da", gradients[0]);
+  g.add_output("db", gradients[1]);
+  const std::vector<Array> got =
+      run(g, {array(type, {76.08061F, 1e9, -5}), array(type, {0.7315444F, 7, INFINITY})});
+  EXPECT_EQ(to_doubles(got[0]), (Doubles{1, 1, 1}));
+  EXPECT_EQ(to_doubles(got[1]), (Doubles{-103, -142857142.0F, 0}));
 }
 
 const OpCases kRemainderOfIntegers =

@@ -1,28 +1,52 @@
-// remainder(a, b) = a - floor(a / b) b, with the sign of b; for integers a where b is 0. In f32
-// (f64 for f64), rounded once. With broadcasting.
+// remainder(a, b) = a - floor(a / b) b, with the sign of b; for integers a where b is 0. Rounded
+// once where |a / b| is below 2^57; larger quotients may have any result from 0 to b. In f64 the
+// product is rounded, too. b is the result where it is infinite and a has the other sign. With
+// broadcasting.
+#include <cmath>
+#include <initializer_list>
+
 #include "ops/op.h"
 
 namespace lamina::ops {
 namespace {
 
+// Returns |a| modulo |b|, computed in f64. The 24 bits of an f32 times 29 bits of the quotient are
+// exact there, so the quotient is taken off in two parts.
+Tensor remainder_of_sizes(Tensor a, Tensor b, DType dtype) {
+  a = abs(cast(a, DType::f64));
+  b = abs(cast(b, DType::f64));
+  Tensor rest = a, zero = number_like(a, 0);
+  const auto take_off = [&](Tensor part) { rest = rest - floor(rest / part) * part; };
+  if (dtype != DType::f64) take_off(scale(b, std::ldexp(1.0, 28)));
+  take_off(b);
+  // A rounded product leaves a rest outside of [0, b). NaN stays NaN.
+  rest = select(less(rest, zero), rest + b, rest);
+  rest = select(less(rest, zero), zero, select(less(rest, b), rest, rest - rest));
+  return select(less(a, b), a, rest);  // also for an infinite b
+}
+
 std::vector<Tensor> lower(const LowerCall& c) {
   const DType dtype = c.type(0).dtype;
   if (!is_floating(dtype)) return {c.in(0) - c.in(0) / c.in(1) * c.in(1)};
   const DType wide = sum_dtype(dtype);
-  Tensor a = cast(c.in(0), wide), b = cast(c.in(1), wide), zero = number_like(b, 0);
-  Tensor whole = floor(a / b);
-  // Not 0 times b, which may be infinite.
-  Tensor y = select(equal(whole, zero), a, a - whole * b);
-  // A quotient that was rounded up to an integer is one too large.
-  Tensor has_other_sign = select(less(b, zero), less(zero, y), less(y, zero));
-  y = select(has_other_sign, y + b, y);
-  // A rounded product leaves y beyond b.
-  return {cast(select(less(abs(b), abs(y)), b, y), dtype)};
+  // Numbers of the dtype, like a and b.
+  Tensor size = cast(remainder_of_sizes(c.in(0), c.in(1), dtype), wide);
+  Tensor a = cast(c.in(0), wide), b = cast(c.in(1), wide);
+  Tensor zero = number_like(b, 0), none = number_like(size, 0);
+  Tensor other_sign = select(less(b, zero), less(number_like(a, 0), a), less(a, number_like(a, 0)));
+  Tensor y = select(other_sign, select(equal(size, none), size, abs(b) - size), size);
+  return {cast(select(less(b, zero), neg(y), y), dtype)};
+}
+
+std::vector<Tensor> vjp(const VjpCall& c) {
+  Tensor whole = floor(cast(c.in(0), DType::f64) / cast(c.in(1), DType::f64));
+  return {sum_to(c.ct(), c.type(0).shape),
+          sum_to(neg(c.ct() * cast(whole, c.ct().dtype())), c.type(1).shape)};
 }
 
 }  // namespace
 
 constinit const OpDef remainder_op = {
-    .infer = infer_arithmetic, .lower = lower, .elementwise = true, .always_lower = true};
+    .infer = infer_arithmetic, .lower = lower, .vjp = vjp, .elementwise = true};
 
 }  // namespace lamina::ops
