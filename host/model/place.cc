@@ -93,8 +93,9 @@ std::string tokenizer_files(const std::string& path) {
 
 void check_description(const std::string& path) {
   std::error_code error;
-  if (is_toml_file(path) ||
-      (fs::path(path).extension() == ".toml" && !fs::status_known(fs::status(path, error))))
+  const fs::file_status status = fs::status(path, error);
+  if (fs::path(path).extension() == ".toml" &&
+      (fs::is_regular_file(status) || !fs::status_known(status)))
     InputFile(path, ExitCode::usage);
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
 
 #include "chat/small_tokenizer.h"
 #include "cli/trained_run.h"
@@ -133,19 +134,24 @@ TEST(Eval, CountsEveryTokenThatFollowsAnother) {
   EXPECT_EQ(n.bytes, 7);
 }
 
-// Six of the seven letters follow another; the spelling of the end token is not text.
-TEST(Eval, SpecialTokensHaveNoBytes) {
-  const TempDir folder;
-  folder.write("words/tokenizer.json", lamina::testing::tokenizer_json({"<|the_end_of_a_text|>"}));
-  folder.write("words/tokenizer_config.json", R"({"eos_token": "<|the_end_of_a_text|>"})");
+// Trains folder/out for one step with the tokenizer in folder/words, on a text of these words.
+void train_with_tokenizer(const TempDir& folder, std::string_view words) {
   std::string text;
-  for (int i = 0; i < 200; ++i) text += "some words ";
+  for (int i = 0; i < 200; ++i) text += words;
   const std::string run = folder.write("run.toml", tiny_run_file(folder / "out"));
   const Finished trained =
       lamina_program({"train", run, "--quiet", "--set", "train.steps=1", "--set",
                       fmt::format("data.tokenizer=\"{}\"", folder / "words"), "--set",
                       fmt::format("data.train=[\"{}\"]", folder.write("train.txt", text))});
   ASSERT_EQ(trained.code, 0) << trained.err;
+}
+
+// Six of the seven letters follow another; the spelling of the end token is not text.
+TEST(Eval, SpecialTokensHaveNoBytes) {
+  const TempDir folder;
+  folder.write("words/tokenizer.json", lamina::testing::tokenizer_json({"<|the_end_of_a_text|>"}));
+  folder.write("words/tokenizer_config.json", R"({"eos_token": "<|the_end_of_a_text|>"})");
+  ASSERT_NO_FATAL_FAILURE(train_with_tokenizer(folder, "some words "));
   const Numbers n = eval({"-m", folder / "out", "--data", folder.write("a.txt", "letters")});
   EXPECT_EQ(n.tokens, 7);
   EXPECT_EQ(n.bytes, 6);
@@ -170,14 +176,7 @@ TEST(Eval, ASpaceThatTheTokenizerAddsHasNoBytes) {
     "added_tokens": [{"id": 0, "content": "<s>", "special": true}],
     "model": {"type": "BPE", "unk_token": "?", "merges": [],
       "vocab": {"<s>": 0, "?": 1, "_": 2, "l": 3, "e": 4, "t": 5, "r": 6, "s": 7}}})");
-  std::string text;
-  for (int i = 0; i < 200; ++i) text += "letters rest ";
-  const std::string run = folder.write("run.toml", tiny_run_file(folder / "out"));
-  const Finished trained =
-      lamina_program({"train", run, "--quiet", "--set", "train.steps=1", "--set",
-                      fmt::format("data.tokenizer=\"{}\"", folder / "words"), "--set",
-                      fmt::format("data.train=[\"{}\"]", folder.write("train.txt", text))});
-  ASSERT_EQ(trained.code, 0) << trained.err;
+  ASSERT_NO_FATAL_FAILURE(train_with_tokenizer(folder, "letters rest "));
   const Numbers n = eval({"-m", folder / "out", "--data", folder.write("a.txt", "letters"),
                           "--data", folder.write("b.txt", "rest let")});
   EXPECT_EQ(n.tokens, 17);

@@ -41,9 +41,7 @@ class IntegerKernels {
   void pack(const IntegerTileFunctions::Format& format, const std::byte* w, std::int64_t count,
             std::int64_t k, std::byte* panel) const {
     format.pack(w, count, k, panel);
-    if (unit_)
-      units_.change_panel(format.offset, format.has_minimum, format.parts, k / kActivationBlock,
-                          panel);
+    if (unit_) units_.change_panel(format, k / kActivationBlock, panel);
   }
 
  private:

@@ -92,9 +92,9 @@ struct IntegerUnitFunctions {
   };
   Unit emulated, amx;
   IntegerSlabs slabs;
-  // Changes a panel that a Format has packed to what multiply() reads: codes of formats without
+  // Changes a panel that the format has packed to what multiply() reads: codes of formats without
   // minima are signed.
-  void (*change_panel)(int offset, bool has_minimum, int parts, std::int64_t blocks,
+  void (*change_panel)(const IntegerTileFunctions::Format& format, std::int64_t blocks,
                        std::byte* panel);
 
   // Only avx512 has functions, as IntegerTileFunctions.

@@ -131,15 +131,16 @@ void multiply(const TileArguments& t, const std::byte* slabs, const std::byte* p
 }
 
 // Makes the codes of a panel signed, unless its format has minima: then sums need no offset.
-void make_signed(int offset, bool has_minimum, int parts, std::int64_t blocks, std::byte* panel) {
-  if (has_minimum || offset == 0) return;
+void make_signed(const IntegerTileFunctions::Format& format, std::int64_t blocks,
+                 std::byte* panel) {
+  if (format.has_minimum) return;
   const auto subtract = [&](auto* block) {
     for (std::int64_t i = 0; i < blocks; ++i)
       for (auto& word : block[i].codes)
         for (auto& codes : word)
-          for (std::uint8_t& code : codes) code = static_cast<std::uint8_t>(code - offset);
+          for (std::uint8_t& code : codes) code = static_cast<std::uint8_t>(code - format.offset);
   };
-  if (parts == 1)
+  if (format.parts == 1)
     subtract(reinterpret_cast<PanelBlock<1, false>*>(panel));
   else
     subtract(reinterpret_cast<PanelBlock<2, false>*>(panel));
