@@ -20,10 +20,11 @@ static_assert(kMaxGemvRows == kMaxStreamedRows);
 
 // Outputs are distributed in cuts of this size: the most rows of W that are read together.
 constexpr std::int64_t kCutOutputs = 8;
-// Bytes of weights that a thread reads at a time, about two microseconds. Whole blocks of outputs
-// instead if the kernels read several rows of W for several rows of x, or W by columns.
-constexpr std::int64_t kGrainBytes = 64 * 1024;
-constexpr std::int64_t kBlockOutputs = 64, kColumnOutputs = 1024;
+// Bytes of weights that a thread reads at a time, about two microseconds; more by a unit of tiles,
+// which is configured each time. Whole blocks of outputs instead if the kernels read several rows
+// of W for several rows of x, or W by columns. A unit always reads 16 rows.
+constexpr std::int64_t kGrainBytes = 64 * 1024, kUnitGrainBytes = 128 * 1024;
+constexpr std::int64_t kBlockOutputs = 64, kColumnOutputs = 1024, kUnitOutputs = 16;
 // Below this many bytes of weights per thread, waking another thread costs more than it saves.
 constexpr std::int64_t kMinBytesPerThread = 64 * 1024;
 
@@ -70,11 +71,16 @@ class StreamedGroup : public GemvGroup {
     const std::int64_t bytes = std::max<std::int64_t>(1, total_bytes);
     const std::int64_t max_threads = std::max<std::int64_t>(1, bytes / kMinBytesPerThread);
     min_cuts_per_thread_ = std::max<std::int64_t>(1, divide_up(cuts, max_threads));
-    const std::int64_t min_outputs =
-        !spec_.w_transposed ? kColumnOutputs : (spec_.m > 1 ? kBlockOutputs : kCutOutputs);
-    grain_ = std::max(min_outputs / kCutOutputs, kGrainBytes * cuts / bytes);
     // These products read prepared rows instead of x.
     const bool reads_x = std::ranges::any_of(dots_, [](const auto* dots) { return !dots; });
+    const bool by_unit =
+        reads_x && spec_.w_transposed && spec_.in == DType::bf16 && has_tiles(tile_unit());
+    const std::int64_t min_outputs = by_unit               ? kUnitOutputs
+                                     : !spec_.w_transposed ? kColumnOutputs
+                                     : spec_.m > 1         ? kBlockOutputs
+                                                           : kCutOutputs;
+    grain_ = std::max(min_outputs / kCutOutputs,
+                      (by_unit ? kUnitGrainBytes : kGrainBytes) * cuts / bytes);
     if (function_.packed_bytes && reads_x)
       packed_bytes_ = aligned(function_.packed_bytes(spec_.m, spec_.k));
   }
