@@ -29,10 +29,12 @@ constexpr std::int64_t kBlockOutputs = 64, kColumnOutputs = 1024, kUnitOutputs =
 constexpr std::int64_t kMinBytesPerThread = 64 * 1024;
 
 // Rows of a stored W that are widened together, if they are: as few as stay in L1 if x has few
-// rows, else enough to use the registers for several rows of W.
+// rows, else enough to use the registers for several rows of W. For a unit of tiles 16, which it
+// multiplies in the time of one.
 constexpr std::int64_t kNearPanelBytes = 16 * 1024, kNearPanelRows = 8, kPanelRows = 24;
 
-std::int64_t panel_rows(std::int64_t m, std::int64_t row_bytes) {
+std::int64_t panel_rows(std::int64_t m, std::int64_t row_bytes, bool by_unit) {
+  if (by_unit) return kUnitOutputs;
   if (m > 2) return kPanelRows;
   return std::clamp<std::int64_t>(kNearPanelBytes / std::max<std::int64_t>(1, row_bytes), 1,
                                   kNearPanelRows);
@@ -63,7 +65,7 @@ class StreamedGroup : public GemvGroup {
       stored_.emplace_back();
       if (matrix.stored && !dots_.back()) stored_.back().emplace(*matrix.stored, spec_.k, spec_.in);
     }
-    panel_rows_ = panel_rows(spec_.m, spec_.k * size_bytes(spec_.in));
+    panel_rows_ = panel_rows(spec_.m, spec_.k * size_bytes(spec_.in), uses_unit());
     if (std::ranges::any_of(stored_, [](const auto& rows) { return rows.has_value(); }))
       panel_bytes_ =
           aligned(static_cast<std::size_t>(panel_rows_ * spec_.k * size_bytes(spec_.in)));
@@ -73,8 +75,7 @@ class StreamedGroup : public GemvGroup {
     min_cuts_per_thread_ = std::max<std::int64_t>(1, divide_up(cuts, max_threads));
     // These products read prepared rows instead of x.
     const bool reads_x = std::ranges::any_of(dots_, [](const auto* dots) { return !dots; });
-    const bool by_unit =
-        reads_x && spec_.w_transposed && spec_.in == DType::bf16 && has_tiles(tile_unit());
+    const bool by_unit = reads_x && uses_unit();
     const std::int64_t min_outputs = by_unit               ? kUnitOutputs
                                      : !spec_.w_transposed ? kColumnOutputs
                                      : spec_.m > 1         ? kBlockOutputs
@@ -115,6 +116,11 @@ class StreamedGroup : public GemvGroup {
   }
 
  private:
+  // True if plain and widened rows are multiplied by a unit of tiles.
+  bool uses_unit() const {
+    return spec_.w_transposed && spec_.in == DType::bf16 && has_tiles(tile_unit());
+  }
+
   // Returns the offset in the workspace of the rows of x in a form.
   std::size_t place_prepared(const RowForm& form) {
     std::size_t at = 0;

@@ -1,6 +1,8 @@
-// FP8 values times a scale, rounded to bf16 by tables: for AVX2. Internal to each file that
-// includes it.
+// FP8 values times a scale, rounded to bf16 by tables: for AVX2, and for AVX-512 with tables of
+// bytes. Internal to each file that includes it.
 #pragma once
+
+#include <array>
 
 #include "backends/cpu/stored/widen_values_simd.h"
 #include "formats/fp8.h"
@@ -118,6 +120,84 @@ LAMINA_SIMD Fp8Products multiply(const std::byte* p, const Fp8Tables<kSubnormal>
   }
   return {_mm256_unpacklo_epi8(lower, upper), _mm256_unpackhi_epi8(lower, upper)};
 }
+
+#endif
+
+#if defined(__AVX512BF16__)
+
+// The entries of a table of 128 bytes for bytes, whose signs have no effect.
+LAMINA_SIMD __m512i look_up(__m512i first, __m512i second, __m512i bytes) {
+  // An instruction of AVX-512 VBMI, for which this file is not compiled.
+  asm("vpermi2b %2, %1, %0" : "+v"(bytes) : "v"(first), "v"(second));
+  return bytes;
+}
+
+// The rounded products of all bytes without a sign with a scale. Rounding does not depend on the
+// exponent, so only those of the significands are rounded: of normal bytes as if their exponent
+// were zero, and of subnormal ones with zero.
+class Fp8ProductTable {
+ public:
+  // False if a product may be infinite or below 2^-126.
+  LAMINA_SIMD static bool takes(float scale) {
+    const float size = __builtin_fabsf(scale);
+    return size >= 0x1p-117f && size < 128;
+  }
+
+  LAMINA_SIMD explicit Fp8ProductTable(float scale) {
+    constexpr float kStep = 0x1p-10F;
+    alignas(64) static constexpr float kSignificands[16] = {
+        8 * kStep,  9 * kStep,  10 * kStep, 11 * kStep, 12 * kStep, 13 * kStep,
+        14 * kStep, 15 * kStep, 0,          2 * kStep,  4 * kStep,  6 * kStep,
+        8 * kStep,  10 * kStep, 12 * kStep, 14 * kStep};
+    const __m512 products = _mm512_mul_ps(_mm512_load_ps(kSignificands), _mm512_set1_ps(scale));
+    const auto rounded = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(products));
+    const __m512i normal = _mm512_broadcast_i32x4(_mm256_castsi256_si128(rounded));
+    const __m512i subnormal = _mm512_castsi256_si512(
+        _mm256_inserti128_si256(rounded, _mm256_extracti128_si256(rounded, 1), 0));
+    const __m512i exponents = _mm512_load_si512(kExponents.data());
+    __m512i entries[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i)
+      entries[i] = _mm512_add_epi16(
+          normal, _mm512_add_epi16(exponents, _mm512_set1_epi16(static_cast<short>(i << 9))));
+    entries[0] = _mm512_mask_blend_epi16(0xff, entries[0], subnormal);
+    entries[3] = _mm512_mask_blend_epi16(1u << 31, entries[3], _mm512_set1_epi16(0x7fc0));
+    // Bytes of words: the lower ones have even places.
+    const __m512i even = _mm512_load_si512(kEvenBytes.data());
+    const __m512i odd = _mm512_or_si512(even, _mm512_set1_epi8(1));
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) {
+      lower_[i] = look_up(entries[2 * i], entries[2 * i + 1], even);
+      upper_[i] = look_up(entries[2 * i], entries[2 * i + 1], odd);
+    }
+  }
+
+  // Stores the products of 64 bytes.
+  LAMINA_SIMD void store64(__m512i bytes, bfloat16* out) const {
+    // Unpacking takes eight bytes of each 16: those of the first 32 come first.
+    bytes = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7), bytes);
+    const __m512i lower = look_up(lower_[0], lower_[1], bytes);
+    const __m512i signs = _mm512_and_si512(bytes, _mm512_set1_epi8(-128));
+    const __m512i upper = _mm512_xor_si512(look_up(upper_[0], upper_[1], bytes), signs);
+    _mm512_storeu_si512(out, _mm512_unpacklo_epi8(lower, upper));
+    _mm512_storeu_si512(out + 32, _mm512_unpackhi_epi8(lower, upper));
+  }
+
+ private:
+  // The exponent of each eight entries: its last bit is bit 7.
+  alignas(64) static constexpr auto kExponents = [] {
+    std::array<std::uint16_t, 32> out{};
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::uint16_t>(i / 8 << 7);
+    return out;
+  }();
+  alignas(64) static constexpr auto kEvenBytes = [] {
+    std::array<std::uint8_t, 64> out{};
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::uint8_t>(2 * i);
+    return out;
+  }();
+
+  __m512i lower_[2], upper_[2];
+};
 
 #endif
 

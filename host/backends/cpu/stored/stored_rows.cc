@@ -17,7 +17,11 @@ StoredRows::StoredRows(const formats::BlockFormat& format, std::int64_t width, D
   const WidenFunctions::Format* known = find_format<WidenFunctions>(format);
   if (!known) return;
   const bool by_machine = best_isa() == Isa::avx512_bf16 && known->machine_bf16;
-  widen_ = dtype == DType::f32 ? known->f32 : by_machine ? known->machine_bf16 : known->bf16;
+  const bool by_table = has_byte_tables() && known->table_bf16;
+  widen_ = dtype == DType::f32 ? known->f32
+           : by_table          ? known->table_bf16
+           : by_machine        ? known->machine_bf16
+                               : known->bf16;
 }
 
 void StoredRows::widen_values(const std::byte* blocks, std::int64_t count, std::byte* out) const {

@@ -25,6 +25,8 @@ struct WidenFunctions {
     WidenBlocks f32, bf16;
     // Likewise bf16, rounded by the machine: for avx512_bf16 only.
     WidenBlocks machine_bf16 = nullptr;
+    // Likewise by tables of bytes: with has_byte_tables() only.
+    WidenBlocks table_bf16 = nullptr;
   };
   const Format* formats;
   std::size_t num_formats;

@@ -62,6 +62,16 @@ struct Fp8 : Fp8Block<kNumValues> {
                    e4m3(load_bytes(b + kAt + i + kLanes)) * splat(scale));
   }
 
+#if defined(__AVX512BF16__)
+  // For machines with tables of bytes.
+  LAMINA_SIMD static void widen_by_table(const std::byte* b, bfloat16* out) {
+    const float scale = scale_of(b);
+    if (!Fp8ProductTable::takes(scale)) return widen<Bf16>(b, out);
+    const Fp8ProductTable table(scale);
+#pragma GCC unroll 2
+    for (int i = 0; i < kValues; i += 64) table.store64(_mm512_loadu_si512(b + kAt + i), out + i);
+  }
+#endif
 #if defined(__AVX2__) && !defined(__AVX512F__)
   // Returns false if a value is NaN, or subnormal without kSubnormal.
   template <bool kSubnormal>

@@ -194,12 +194,28 @@ void widen_by_machine(const std::byte* blocks, std::int64_t count, void* to) {
     out += Format::kValues;
   }
 }
+
+template <typename Format>
+void widen_by_table(const std::byte* blocks, std::int64_t count, void* to) {
+  auto* out = static_cast<bfloat16*>(to);
+  for (; count > 0; count -= Format::kValues) {
+    for (int line = 0; line < Format::kBytes; line += 64)
+      __builtin_prefetch(blocks + kAheadBytes + line, 0, 2);
+    Format::widen_by_table(blocks, out);
+    blocks += Format::kBytes;
+    out += Format::kValues;
+  }
+}
 #endif
 
 template <typename Format>
 constexpr WidenFunctions::Format functions_of(std::string_view name) {
 #if defined(__AVX512BF16__)
-  return {name, widen_blocks<Format, F32>, widen_blocks<Format, Bf16>, widen_by_machine<Format>};
+  WidenBlocks by_table = nullptr;
+  // For 32 values a table does not pay.
+  if constexpr (std::is_same_v<Format, Fp8<128>>) by_table = widen_by_table<Format>;
+  return {name, widen_blocks<Format, F32>, widen_blocks<Format, Bf16>, widen_by_machine<Format>,
+          by_table};
 #else
   return {name, widen_blocks<Format, F32>, widen_blocks<Format, Bf16>};
 #endif
