@@ -147,29 +147,30 @@ void Catalog::add_folder(const fs::path& folder, bool named) {
   std::set<std::string> said;
   for (const fs::path& file : files)
     if (search_.refuse_writable)
-      if (std::string why = writable_by_anyone(without_links(file));
-          !why.empty() && said.insert(why).second)
+      if (std::string why = writable_by_anyone(file); !why.empty() && said.insert(why).second)
         log::warning("plugins are skipped: {}; {}", why, kTrust);
   for (const fs::path& file : files) add_file(file, named, false);
 }
 
 void Catalog::add_file(const fs::path& path, bool named, bool must_be_good) {
-  const fs::path real = without_links(path);
+  const fs::path real = without_links(path), place = without_dots(fs::absolute(path));
   const auto same = [&](const auto& other) { return other.path == real; };
-  if (std::any_of(plugins_.begin(), plugins_.end(), same) ||
-      std::any_of(broken_.begin(), broken_.end(), same))
+  if (std::ranges::any_of(plugins_, same) || std::ranges::any_of(broken_, same) ||
+      std::ranges::find(broken_, place, &BrokenFile::path) != broken_.end())
     return;
+  fs::path refused = real;
   try {
-    PluginFile plugin{.path = real, .elf = read_elf(real), .named = named};
+    PluginFile plugin{.path = real, .place = place, .elf = read_elf(real), .named = named};
     check_file_rules(plugin.elf);
     plugin.manifest = parse_manifest(plugin.elf.manifest, real.string());
+    refused = place;  // the file itself may still be found in a folder that only root can change
     if (search_.refuse_writable)
-      if (std::string why = writable_by_anyone(real); !why.empty())
-        throw PluginError({real.string(), std::move(why), {std::string(kTrust)}});
+      if (std::string why = writable_by_anyone(place); !why.empty())
+        throw PluginError({place.string(), std::move(why), {std::string(kTrust)}});
     plugins_.push_back(std::move(plugin));
   } catch (const PluginError& unusable) {
     if (must_be_good) throw;
-    broken_.push_back({real, unusable.text()});
+    broken_.push_back({refused, unusable.text()});
   }
 }
 

@@ -44,7 +44,8 @@ SearchPath search_path(std::vector<std::filesystem::path> files,
                        std::vector<std::filesystem::path> named_folders = {});
 
 struct PluginFile {
-  std::filesystem::path path;  // absolute, without links
+  std::filesystem::path path;   // absolute, without links
+  std::filesystem::path place;  // where it was found: may contain links
   ElfFile elf;
   Manifest manifest;
   bool named = false;  // on the command line: takes precedence over others with the same family

@@ -100,7 +100,7 @@ std::string loader_text(std::string_view text) {
 // enough.
 void warn_of_owner(const PluginFile& file) {
   if (::geteuid() != 0 || SearchEnvironment::of_process().trusts_writable) return;
-  if (const std::string why = owned_by_another(file.path); !why.empty())
+  if (const std::string why = owned_by_another(file.place); !why.empty())
     log::warning(
         "plugin {} is loaded, but {}; change its owner (chown root), or set LAMINA_TRUST_PLUGINS=1",
         file.manifest.id, why);

@@ -4,28 +4,76 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace lamina::registry {
+#include <algorithm>
+#include <deque>
+#include <system_error>
+#include <vector>
 
-std::string writable_by_anyone(const std::filesystem::path& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) == 0 && (status.st_mode & S_IWOTH))
-    return fmt::format("any user can change '{}', and this program runs as root", path.string());
-  const std::filesystem::path folder = path.parent_path();
-  if (::stat(folder.c_str(), &status) == 0 && (status.st_mode & S_IWOTH) &&
-      !(status.st_mode & S_ISVTX))
-    return fmt::format("any user can replace files in '{}', and this program runs as root",
-                       folder.string());
+namespace lamina::registry {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A file, folder or link, without links in its path.
+struct Place {
+  fs::path path;
+  struct stat status;
+};
+
+// Returns every place that the system passes from the root to the file, the file first. Places that
+// do not exist are omitted.
+std::vector<Place> places_to(const fs::path& file) {
+  constexpr int kMostLinks = 40;  // as on Linux
+  std::vector<Place> out;
+  const fs::path whole = fs::absolute(file);
+  std::deque<fs::path> rest(whole.begin(), whole.end());
+  fs::path at;
+  for (int links = 0; !rest.empty();) {
+    const fs::path name = rest.front();
+    rest.pop_front();
+    if (name == "..") at = at.parent_path();
+    if (name.empty() || name == "." || name == "..") continue;
+    const fs::path next = at / name;  // the root, if the name is "/"
+    Place place{next, {}};
+    if (::lstat(next.c_str(), &place.status) == 0) {
+      out.push_back(place);
+      std::error_code error;
+      const fs::path target =
+          S_ISLNK(place.status.st_mode) ? fs::read_symlink(next, error) : fs::path();
+      if (!target.empty()) {
+        if (++links > kMostLinks) break;
+        rest.insert(rest.begin(), target.begin(), target.end());
+        continue;
+      }
+    }
+    at = next;
+  }
+  std::ranges::reverse(out);
+  return out;
+}
+
+}  // namespace
+
+std::string writable_by_anyone(const fs::path& path) {
+  for (const Place& place : places_to(path)) {
+    const mode_t mode = place.status.st_mode;
+    if (S_ISLNK(mode) || !(mode & S_IWOTH)) continue;
+    if (!S_ISDIR(mode))
+      return fmt::format("any user can change '{}', and this program runs as root",
+                         place.path.string());
+    if (!(mode & S_ISVTX))
+      return fmt::format("any user can replace files in '{}', and this program runs as root",
+                         place.path.string());
+  }
   return "";
 }
 
-std::string owned_by_another(const std::filesystem::path& path) {
-  for (const std::filesystem::path& part : {path, path.parent_path()}) {
-    struct stat status {};
-    if (::stat(part.c_str(), &status) == 0 && status.st_uid != 0 && status.st_uid != ::geteuid())
+std::string owned_by_another(const fs::path& path) {
+  for (const Place& place : places_to(path))
+    if (place.status.st_uid != 0 && place.status.st_uid != ::geteuid())
       return fmt::format(
           "'{}' belongs to user {}, who can change it, and this program runs as root",
-          part.string(), status.st_uid);
-  }
+          place.path.string(), place.status.st_uid);
   return "";
 }
 

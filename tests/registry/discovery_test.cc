@@ -265,6 +265,59 @@ TEST(Catalog, RootGetsAMessageAboutSkippedPlugins) {
   EXPECT_EQ(said.find(why), said.rfind(why)) << "one warning for the folder";
 }
 
+void open_to_all(const fs::path& folder, bool sticky = false) {
+  fs::permissions(folder, fs::perms::all | (sticky ? fs::perms::sticky_bit : fs::perms::none));
+}
+
+TEST(Catalog, RootRefusesALinkThatAnyoneMayExchange) {
+  const Folder folder;
+  const fs::path file = folder.copy("tiny", "safe/tiny.lamina.so");
+  fs::create_directory(folder / "open");
+  fs::create_symlink(file, folder / "open/x.lamina.so");
+  fs::create_directory_symlink(folder / "open", folder / "link");
+  open_to_all(folder / "open");
+  const std::string why = "any user can replace files in '" + (folder / "open").string() + "'";
+  const auto search = [](std::vector<fs::path> files, std::vector<fs::path> folders) {
+    return SearchPath{
+        .files = std::move(files), .folders = std::move(folders), .refuse_writable = true};
+  };
+  ::testing::internal::CaptureStderr();
+  for (const char* name : {"open", "link"})
+    EXPECT_ERROR_SAYS(Catalog::scan(search({}, {folder / name})).find("tiny"), ExitCode::plugin,
+                      why);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              ::testing::HasSubstr("plugins are skipped: " + why));
+  EXPECT_ERROR_SAYS(Catalog::scan(search({folder / "open/x.lamina.so"}, {})), ExitCode::plugin,
+                    why);
+
+  ::testing::internal::CaptureStderr();
+  const Catalog both = Catalog::scan(search({}, {folder / "open", folder / "safe"}));
+  ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(both.find("tiny").file->path, file) << "the file itself is in a folder of root";
+  ASSERT_EQ(both.broken().size(), 1u);
+  EXPECT_EQ(both.broken()[0].path, folder / "open/x.lamina.so");
+}
+
+TEST(Trust, EveryFolderOnTheWayCounts) {
+  const Folder folder;
+  const fs::path file = folder.copy("tiny", "open/p/tiny.lamina.so");
+  fs::create_directory(folder / "links");
+  fs::create_symlink("../open/p/tiny.lamina.so", folder / "links/x.lamina.so");
+  fs::create_symlink("self", folder / "links/self");
+  const std::vector<fs::path> ways = {file, folder / "links/x.lamina.so",
+                                      folder / "links/../open/./p/tiny.lamina.so"};
+  for (const fs::path& way : ways) EXPECT_EQ(writable_by_anyone(way), "");
+  EXPECT_EQ(writable_by_anyone(folder / "links/self"), "");
+  EXPECT_EQ(writable_by_anyone(folder / "links/none/x"), "");
+  open_to_all(folder / "open", true);
+  for (const fs::path& way : ways) EXPECT_EQ(writable_by_anyone(way), "") << "entries are kept";
+  fs::permissions(folder / "open", fs::perms::all);
+  for (const fs::path& way : ways)
+    EXPECT_EQ(writable_by_anyone(way), "any user can replace files in '" +
+                                           (folder / "open").string() +
+                                           "', and this program runs as root");
+}
+
 TEST(Trust, AFileOfAnotherUserIsNamed) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to give files away";
   const Folder folder;
@@ -278,6 +331,22 @@ TEST(Trust, AFileOfAnotherUserIsNamed) {
   ASSERT_EQ(::chown(file.parent_path().c_str(), 65534, 65534), 0);
   EXPECT_THAT(owned_by_another(file),
               ::testing::StartsWith("'" + file.parent_path().string() + "' belongs to user 65534"));
+}
+
+TEST(Trust, ALinkAndAFolderAboveOfAnotherUserAreNamed) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to give files away";
+  const Folder folder;
+  const fs::path file = folder.copy("tiny", "above/p/tiny.lamina.so");
+  const fs::path link = folder / "x.lamina.so";
+  fs::create_symlink(file, link);
+  EXPECT_EQ(owned_by_another(link), "");
+  ASSERT_EQ(::lchown(link.c_str(), 65534, 65534), 0);
+  EXPECT_THAT(owned_by_another(link),
+              ::testing::StartsWith("'" + link.string() + "' belongs to user 65534"));
+  EXPECT_EQ(owned_by_another(file), "");
+  ASSERT_EQ(::chown((folder / "above").c_str(), 65534, 65534), 0);
+  EXPECT_THAT(owned_by_another(file),
+              ::testing::StartsWith("'" + (folder / "above").string() + "' belongs to user"));
 }
 
 }  // namespace
