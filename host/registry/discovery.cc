@@ -80,6 +80,12 @@ void log_once(log::Level level, const std::string& line) {
 constexpr std::string_view kTrust =
     "remove the write permission (chmod o-w), or set LAMINA_TRUST_PLUGINS=1";
 
+// Returns the advice about two plugins that were found in the same way.
+std::string choice_between(FoundBy found_by) {
+  return found_by == FoundBy::named_file ? "name only one of them with --plugin"
+                                         : "remove one, or choose with --plugin FILE";
+}
+
 // Returns the error of `broken` on one line.
 std::string one_line(const BrokenFile& broken) {
   return fmt::format("could not read {}: {}", broken.error.where, broken.error.what);
@@ -131,14 +137,15 @@ Catalog Catalog::scan(SearchPath search) {
   for (const fs::path& file : out.search_.files) {
     if (file.empty())
       throw PluginError({"--plugin", "must be a file, got \"\"", {"eg: --plugin x.lamina.so"}});
-    out.add_file(file, true, true);
+    out.add_file(file, FoundBy::named_file);
   }
-  for (const fs::path& folder : out.search_.named_folders) out.add_folder(folder, true);
-  for (const fs::path& folder : out.search_.folders) out.add_folder(folder, false);
+  for (const fs::path& folder : out.search_.named_folders)
+    out.add_folder(folder, FoundBy::named_folder);
+  for (const fs::path& folder : out.search_.folders) out.add_folder(folder, FoundBy::folder);
   return out;
 }
 
-void Catalog::add_folder(const fs::path& folder, bool named) {
+void Catalog::add_folder(const fs::path& folder, FoundBy found_by) {
   std::vector<fs::path> files;
   for (const auto& item : folder_entries(folder))
     if (item.path().filename().string().ends_with(kPluginSuffix)) files.push_back(item.path());
@@ -149,10 +156,10 @@ void Catalog::add_folder(const fs::path& folder, bool named) {
     if (search_.refuse_writable)
       if (std::string why = writable_by_anyone(file); !why.empty() && said.insert(why).second)
         log::warning("plugins are skipped: {}; {}", why, kTrust);
-  for (const fs::path& file : files) add_file(file, named, false);
+  for (const fs::path& file : files) add_file(file, found_by);
 }
 
-void Catalog::add_file(const fs::path& path, bool named, bool must_be_good) {
+void Catalog::add_file(const fs::path& path, FoundBy found_by) {
   const fs::path real = without_links(path), place = without_dots(fs::absolute(path));
   const auto same = [&](const auto& other) { return other.path == real; };
   if (std::ranges::any_of(plugins_, same) || std::ranges::any_of(broken_, same) ||
@@ -160,7 +167,7 @@ void Catalog::add_file(const fs::path& path, bool named, bool must_be_good) {
     return;
   fs::path refused = real;
   try {
-    PluginFile plugin{.path = real, .place = place, .elf = read_elf(real), .named = named};
+    PluginFile plugin{.path = real, .place = place, .elf = read_elf(real), .found_by = found_by};
     check_file_rules(plugin.elf);
     plugin.manifest = parse_manifest(plugin.elf.manifest, real.string());
     refused = place;  // the file itself may still be found in a folder that only root can change
@@ -169,7 +176,7 @@ void Catalog::add_file(const fs::path& path, bool named, bool must_be_good) {
         throw PluginError({place.string(), std::move(why), {std::string(kTrust)}});
     plugins_.push_back(std::move(plugin));
   } catch (const PluginError& unusable) {
-    if (must_be_good) throw;
+    if (found_by == FoundBy::named_file) throw;
     broken_.push_back({refused, unusable.text()});
   }
 }
@@ -210,12 +217,13 @@ FamilyFile Catalog::find(std::string_view name, std::string_view where) const {
     not_found(where,
               fmt::format("no plugin has family '{}'; found: {}", name, joined(family_names())),
               name);
-  const bool any_named = found.front().file->named;  // named files are read first
-  if (found.size() > 1 && (!any_named || found[1].file->named))
-    throw PluginError({std::string(where),
-                       fmt::format("two plugins have family '{}'; only one is allowed", name),
-                       {found[0].file->path.string(), found[1].file->path.string(),
-                        "remove one, or choose with --plugin FILE"}});
+  // The way of finding with precedence comes first, because the search path is read in that order.
+  const FoundBy first = found.front().file->found_by;
+  if (found.size() > 1 && found[1].file->found_by == first)
+    throw PluginError(
+        {std::string(where),
+         fmt::format("two plugins have family '{}'; only one is allowed", name),
+         {found[0].file->path.string(), found[1].file->path.string(), choice_between(first)}});
   if (found.size() > 1)
     log_once(log::Level::info,
              fmt::format("family '{}' comes from {}, which was named on the command line; the one "
@@ -227,26 +235,37 @@ FamilyFile Catalog::find(std::string_view name, std::string_view where) const {
 FamilyFile Catalog::find_published(std::string_view model_type,
                                    const std::vector<std::string>& architectures,
                                    std::string_view where, std::string_view text_model_type) const {
-  // The family with the most specific match.
-  std::string best;
+  // The family with the most specific match. Files named by --plugin, which are read first, lose
+  // only to each other.
+  std::string best, better;
   int best_score = 0;
-  const PluginFile *best_file = nullptr, *equal_file = nullptr;
+  const PluginFile *best_file = nullptr, *equal_file = nullptr, *better_file = nullptr;
   for (const PluginFile& plugin : plugins_)
     for (const FamilyNames& family : plugin.manifest.families) {
       const int score = family.fit(model_type, architectures, text_model_type);
-      if (score > best_score) {
+      const bool may_win = !best_file || best_file->found_by != FoundBy::named_file ||
+                           plugin.found_by == FoundBy::named_file;
+      if (score > best_score && may_win) {
         best = family.name, best_score = score;
         best_file = &plugin, equal_file = nullptr;
+      } else if (score > best_score && !better_file) {
+        better = family.name, better_file = &plugin;
       } else if (score == best_score && score > 0 && best_file != &plugin && !equal_file &&
                  family.name != best) {  // find() refuses two files with one family
         equal_file = &plugin;
       }
     }
-  if (equal_file && !best_file->named)
+  if (equal_file && equal_file->found_by == best_file->found_by)
     log_once(log::Level::warning,
-             fmt::format("{}: {} and {} read this model; the first is used; remove one, or choose "
-                         "with --plugin FILE",
-                         where, best_file->path.string(), equal_file->path.string()));
+             fmt::format("{}: {} and {} read this model; the first is used; {}", where,
+                         best_file->path.string(), equal_file->path.string(),
+                         choice_between(best_file->found_by)));
+  if (better_file && better != best)
+    log_once(
+        log::Level::info,
+        fmt::format("{}: family '{}' comes from {}, which was named on the command line; '{}' "
+                    "in {}, which fits this model better, is not used",
+                    where, best, best_file->path.string(), better, better_file->path.string()));
   if (best_score > 0 && best_score % 4 == 0 && !model_type.empty())
     log_once(log::Level::warning,
              fmt::format("{}: 'model_type' is '{}', which family '{}' does not have; its "

@@ -43,12 +43,15 @@ SearchPath search_path(std::vector<std::filesystem::path> files,
                        const SearchEnvironment& environment,
                        std::vector<std::filesystem::path> named_folders = {});
 
+// How a plugin was found. Among plugins with the same family a later kind takes precedence.
+enum class FoundBy { folder, named_folder, named_file };
+
 struct PluginFile {
   std::filesystem::path path;   // absolute, without links
   std::filesystem::path place;  // where it was found: may contain links
   ElfFile elf;
   Manifest manifest;
-  bool named = false;  // on the command line: takes precedence over others with the same family
+  FoundBy found_by = FoundBy::folder;
 };
 
 struct BrokenFile {
@@ -74,12 +77,13 @@ class Catalog {
 
   // Returns the file with family `name` (or alias). `where` is where the name was written, for
   // errors. PluginError if there is none (with the nearest name, all names, and the broken files)
-  // or if two files have it and neither is named on the command line.
+  // or if two files that were found in the same way have it.
   FamilyFile find(std::string_view name, std::string_view where = "family") const;
 
-  // Returns the family that reads published checkpoints whose config.json has these values; `where`
-  // is its path, `text_model_type` the model_type of its text_config if there is one. Errors: see
-  // find().
+  // Returns the family that reads published checkpoints whose config.json has these values: one of
+  // a file named by --plugin if it reads them at all, else the one with the most specific match.
+  // `where` is its path, `text_model_type` the model_type of its text_config if there is one.
+  // Errors: see find().
   FamilyFile find_published(std::string_view model_type,
                             const std::vector<std::string>& architectures, std::string_view where,
                             std::string_view text_model_type = {}) const;
@@ -88,8 +92,8 @@ class Catalog {
   std::vector<std::string> family_names() const;
 
  private:
-  void add_folder(const std::filesystem::path& folder, bool named);
-  void add_file(const std::filesystem::path& path, bool named, bool must_be_good);
+  void add_folder(const std::filesystem::path& folder, FoundBy found_by);
+  void add_file(const std::filesystem::path& path, FoundBy found_by);
   [[noreturn]] void not_found(std::string_view where, std::string what,
                               std::string_view name) const;
 

@@ -175,6 +175,36 @@ TEST(Catalog, NamedFolderWinsOverOthers) {
   EXPECT_EQ(Catalog::scan(search).find("tiny").file->path, a);
 }
 
+TEST(Catalog, ANamedFileWinsOverNamedFolders) {
+  const Folder files, named;
+  const fs::path a = files.copy("tiny", "a.lamina.so"), b = files.copy("same_family", "b.so");
+  named.copy("same_family", "c.lamina.so");
+  SearchPath search = {.files = {a}, .named_folders = {named.path()}};
+  EXPECT_EQ(Catalog::scan(search).find("tiny").file->path, a);
+  search.files.push_back(b);
+  EXPECT_ERROR_SAYS(Catalog::scan(search).find("tiny"), ExitCode::plugin,
+                    fmt::format("two plugins have family 'tiny'; only one is allowed\n"
+                                "  {}\n"
+                                "  {}\n"
+                                "  name only one of them with --plugin",
+                                a.string(), b.string()));
+}
+
+TEST(Catalog, ANamedFileThatReadsAPublishedConfigWinsOverABetterMatch) {
+  const Folder folder, other;
+  folder.copy("tiny", "a.lamina.so");
+  const fs::path third = other.copy("same_architecture", "third.lamina.so");
+  const auto found = [](const Catalog& catalog, std::string_view type) {
+    return catalog.find_published(type, {"TinyForCausalLM"}, "config.json").family;
+  };
+  EXPECT_EQ(found(Catalog::scan(only(folder, {third})), "tiny_type"), "third");
+  const Catalog both = Catalog::scan({.files = {folder / "a.lamina.so", third}});
+  EXPECT_EQ(found(both, "tiny_type"), "tiny");
+  EXPECT_EQ(found(both, "third_type"), "third");
+  const Catalog unfit = Catalog::scan(only(folder, {third}));
+  EXPECT_EQ(unfit.find_published("tiny_type", {}, "config.json").family, "tiny");
+}
+
 TEST(Catalog, FindsTheFamilyOfAPublishedConfig) {
   const Folder folder;
   folder.copy("tiny", "a.lamina.so");
