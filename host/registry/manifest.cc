@@ -1,6 +1,7 @@
 #include "registry/manifest.h"
 
 #include <algorithm>
+#include <map>
 
 #include "core/json.h"
 #include "core/utf8.h"
@@ -33,12 +34,27 @@ class Parser {
                               .hf_architectures = strings(family, "hf_architectures")});
     }
     if (out.families.empty()) fail("its manifest lists no family; it must list at least one");
+    check_names(out.families);
     return out;
   }
 
  private:
-  [[noreturn]] void fail(std::string what) const {
-    throw PluginError({path_, std::move(what), {"build it with lamina_add_plugin()"}});
+  [[noreturn]] void fail(std::string what,
+                         std::string advice = "build it with lamina_add_plugin()") const {
+    throw PluginError({path_, std::move(what), {std::move(advice)}});
+  }
+  // A name or alias must choose one family.
+  void check_names(const std::vector<FamilyNames>& families) const {
+    std::map<std::string_view, const FamilyNames*> owners;
+    const auto add = [&](const std::string& name, const FamilyNames& family) {
+      if (owners.try_emplace(name, &family).first->second != &family)
+        fail(fmt::format("its manifest has two families called '{}'", name),
+             "give each family its own name and aliases");
+    };
+    for (const FamilyNames& family : families) {
+      add(family.name, family);
+      for (const std::string& alias : family.aliases) add(alias, family);
+    }
   }
   std::string plain_name(JsonValue value, std::string_view key) const {
     const std::string_view text = value.as_string();

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "lamina/abi.h"
+#include "registry/manifest.h"
 #include "registry/trust.h"
 #include "registry/zoo.h"
 #include "support/expect_error.h"
@@ -102,6 +104,23 @@ TEST(Catalog, RefusesManifestsThatAreNotPlainTextOrContradictThemselves) {
                     "it must not contain control characters");
   EXPECT_ERROR_SAYS(scan("min_host"), ExitCode::plugin,
                     "requires a host of at least 0.9, but is built for 0.");
+}
+
+TEST(Manifest, ANameBelongsToOneFamily) {
+  const auto families = [](const std::string& list) {
+    const std::string text = fmt::format(
+        R"({{"id": "x", "version": "1", "abi_major": {}, "abi_built": {}, "abi_min_host": 0,)"
+        R"( "families": [{}]}})",
+        LAMINA_ABI_MAJOR, LAMINA_ABI_MINOR, list);
+    return parse_manifest(text, "x.lamina.so").families.size();
+  };
+  EXPECT_EQ(families(R"({"name": "a", "aliases": ["b", "b", "a"]}, {"name": "c"})"), 2u);
+  for (const char* list :
+       {R"({"name": "a"}, {"name": "a"})", R"({"name": "b", "aliases": ["a"]}, {"name": "a"})",
+        R"({"name": "b", "aliases": ["a"]}, {"name": "c", "aliases": ["a"]})"})
+    EXPECT_ERROR_SAYS(families(list), ExitCode::plugin,
+                      "x.lamina.so: its manifest has two families called 'a'\n"
+                      "  give each family its own name and aliases");
 }
 
 TEST(Catalog, RefusesAFileThatExportsMoreThanItsEntry) {
