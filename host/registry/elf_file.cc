@@ -82,8 +82,9 @@ class Reader {
     read_dynamic_section(out);
     read_versions(out);
     read_manifest(out);
-    for (const Elf64_Phdr& segment : segments_)
-      if (segment.p_type == PT_GNU_STACK) out.executable_stack = (segment.p_flags & PF_X) != 0;
+    // A library without the segment gets the loader's default, an executable stack on x86-64.
+    const auto stack = std::ranges::find(segments_, Elf64_Word{PT_GNU_STACK}, &Elf64_Phdr::p_type);
+    out.executable_stack = stack == segments_.end() || (stack->p_flags & PF_X) != 0;
     return out;
   }
 
@@ -388,7 +389,8 @@ std::vector<std::string> loading_problems(const ElfFile& file) {
   if (!file.run_path.empty())
     out.push_back(fmt::format("has the run path '{}', which is not allowed", file.run_path));
   if (file.text_relocations) out.emplace_back("has text relocations; compile with -fPIC");
-  if (file.executable_stack) out.emplace_back("requests an executable stack");
+  if (file.executable_stack)
+    out.emplace_back("requests an executable stack; link with -z noexecstack");
   return out;
 }
 

@@ -20,7 +20,7 @@ struct ElfFile {
   std::vector<std::string> needed;    // libraries that it depends on
   std::vector<std::string> versions;  // symbol versions that it depends on: "GLIBC_2.34"
   std::string run_path;               // search path for the loader; usually ""
-  bool executable_stack = false;
+  bool executable_stack = false;      // requested, or not declined
   bool text_relocations = false;
   int num_unique_symbols = 0;  // STB_GNU_UNIQUE: such a library is never unmapped
   int num_constructors = 0;    // functions that run when it is loaded

@@ -42,8 +42,10 @@ foreach(tag RPATH RUNPATH TEXTREL)
 endforeach()
 
 run(segments ${READELF} -lW ${PLUGIN})
-if(segments MATCHES "GNU_STACK[^\n]* RWE ")
+if(segments MATCHES "GNU_STACK[^\n]* [R ][W ]E ")
   string(APPEND problems "asks for an executable stack\n")
+elseif(NOT segments MATCHES "GNU_STACK")
+  string(APPEND problems "has no PT_GNU_STACK, so its stack is executable on some systems\n")
 endif()
 
 run(sections ${READELF} -SW ${PLUGIN})

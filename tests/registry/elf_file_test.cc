@@ -66,6 +66,24 @@ TEST(ElfFile, SurvivesDamageInEveryByteOfItsTables) {
     }
 }
 
+TEST(ElfFile, ALibraryWithoutAStackSegmentHasAnExecutableStack) {
+  const Folder folder;
+  std::string bytes = bytes_of(zoo("tiny"));
+  Elf64_Ehdr header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  for (std::size_t i = 0; i < header.e_phnum; ++i) {
+    const std::size_t at = header.e_phoff + i * sizeof(Elf64_Phdr);
+    Elf64_Phdr segment;
+    std::memcpy(&segment, bytes.data() + at, sizeof segment);
+    if (segment.p_type == PT_GNU_STACK) segment.p_type = PT_NULL;
+    std::memcpy(bytes.data() + at, &segment, sizeof segment);
+  }
+  const ElfFile elf = read_elf(folder.write("x.lamina.so", bytes));
+  EXPECT_TRUE(elf.executable_stack);
+  EXPECT_ERROR_SAYS(check_file_rules(elf), ExitCode::plugin,
+                    "requests an executable stack; link with -z noexecstack");
+}
+
 TEST(ElfFile, NamesTheMachineOfAForeignLibrary) {
   const Folder folder;
   std::string bytes = bytes_of(zoo("tiny"));
