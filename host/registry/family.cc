@@ -121,6 +121,19 @@ std::uint32_t kind_of(const config::Key& key) {
   }
 }
 
+// Returns the key of this name that has an effect, or null.
+const ModelKey* effective(const std::vector<ModelKey>& keys, std::string_view name) {
+  const auto at = std::ranges::find_if(
+      keys, [&](const ModelKey& key) { return key.key.name == name && !key.ignored; });
+  return at == keys.end() ? nullptr : &*at;
+}
+
+// Returns whether a key of kind `kind` can have the value of `other`.
+bool can_be_same(std::uint32_t kind, const ModelKey& other) {
+  return kind == other.kind || (kind == LAMINA_KIND_FLOAT && other.kind == LAMINA_KIND_INT) ||
+         (kind == LAMINA_KIND_FLOAT_LIST && other.kind == LAMINA_KIND_INT_LIST);
+}
+
 // Adds the keys that every family has. A key that the family declares itself is not added, because
 // a family may be older than the host's key: the family then implements it, and the host's
 // implementation is off. The engram_* keys are added together or not at all.
@@ -136,8 +149,8 @@ void add_host_keys(std::vector<ModelKey>& keys, const std::set<std::string>& dec
     added.hf_name = fmt::format("{}{}", config::kOwnObject, key.name);
     added.key.aliases.push_back(added.hf_name);
     added.host = true;
-    if (key.name != config::kEngramNormEps || !declared.contains(std::string(config::kNormEps)))
-      continue;
+    const ModelKey* eps = effective(keys, config::kNormEps);
+    if (key.name != config::kEngramNormEps || !eps || !can_be_same(added.kind, *eps)) continue;
     added.same_as = config::kNormEps;
     added.key.preset = {};
     added.key.preset_text = "as " + added.same_as;
@@ -166,10 +179,16 @@ std::vector<ModelKey> read_keys(const lamina_span_t& from) {
     if (again && !ignored_beside_own(out, name))
       abi::refuse("the key '{}' is declared twice", out.back().key.name);
   }
-  for (const ModelKey& key : out)
-    if (!key.same_as.empty() && !names.contains(key.same_as))
+  for (const ModelKey& key : out) {
+    if (key.same_as.empty()) continue;
+    if (!names.contains(key.same_as))
       abi::refuse("the key '{}' is the same as '{}', which is not declared", key.key.name,
                   key.same_as);
+    const ModelKey* other = effective(out, key.same_as);
+    if (other && !can_be_same(key.kind, *other))
+      abi::refuse("the key '{}' is the same as '{}', but one must be {} and the other {}",
+                  key.key.name, key.same_as, abi::kind_name(key.kind), abi::kind_name(other->kind));
+  }
   for (std::string_view name : kHostKeys)
     if (std::none_of(out.begin(), out.end(), [&](const ModelKey& key) {
           return key.key.name == name && key.kind == LAMINA_KIND_INT && !key.ignored;

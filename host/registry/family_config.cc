@@ -141,6 +141,9 @@ std::vector<config::Key> without_ignored(const std::vector<ModelKey>& keys,
   return out;
 }
 
+// Returns the origin of a value that is taken from the key in same_as.
+std::string text_of_same(const ModelKey& key) { return "as " + key.same_as; }
+
 // Gives keys without a value the value of the key in same_as.
 void fill_same(const std::vector<ModelKey>& keys, config::Table& values) {
   for (bool changed = true; changed;) {
@@ -150,7 +153,7 @@ void fill_same(const std::vector<ModelKey>& keys, config::Table& values) {
       if (other == nullptr || values.has(key.key.name)) continue;
       values.add({key.key.name,
                   abi::in_kind(other->value, key.kind),
-                  {config::Origin::Kind::preset, "as " + key.same_as}});
+                  {config::Origin::Kind::preset, text_of_same(key)}});
       changed = true;
     }
   }
@@ -279,16 +282,19 @@ void check_per_layer(const std::vector<ModelKey>& keys, const config::Table& val
   }
 }
 
-// Checks values that the family derived. If one is out of its limits, the config is the cause; the
-// family's message about it comes first.
-void check_derived(const Family& family, const config::Table& values, const std::string& where,
-                   config::Problems& problems) {
-  for (const config::Entry& entry : values.entries()) {
-    if (entry.origin.text != kDerived) continue;
+// Checks values that the family derived, and values of other keys. If one is out of its limits, the
+// config is the cause; the family's message about it comes first.
+void check_computed(const Family& family, const ModelConfig& config, const std::string& where,
+                    config::Problems& problems) {
+  for (const config::Entry& entry : config.values().entries()) {
     const ModelKey& key = *family.find_key(entry.key);
+    const bool same = !key.same_as.empty() && entry.origin.text == text_of_same(key);
+    if (!same && entry.origin.text != kDerived) continue;
     const auto accepted = config::check_value(key.key, entry.key, entry.value, "");
     const std::vector<std::string> notes{
-        fmt::format("family '{}' derives it from other keys; set it explicitly", family.name())};
+        same ? fmt::format("its default is {}; set it explicitly", config.describe(key.same_as))
+             : fmt::format("family '{}' derives it from other keys; set it explicitly",
+                           family.name())};
     if (const auto* refused = std::get_if<ErrorText>(&accepted))
       problems.add({where, refused->what, notes});
     else if (const std::int64_t* number = beyond_limits(entry.value))
@@ -372,7 +378,7 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
       problems.add(describe_problem(problem, resolved, settled.nulls, where));
     problems.raise();
   }
-  check_derived(*this, out.values(), where, problems);
+  check_computed(*this, out, where, problems);
   problems.raise();
   return out;
 }

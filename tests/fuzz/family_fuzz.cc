@@ -145,7 +145,13 @@ class Tables {
     out.doc = str("A key.");
     if (below(4) == 0) out.aliases = texts(kNames);
     if (below(2)) out.fallback = value(out.type);
-    if (below(8) == 0) out.same_as = is_wrong() ? text(kNames) : str(LAMINA_CONFIG_HIDDEN_SIZE);
+    const bool is_number = out.type == LAMINA_KIND_INT || out.type == LAMINA_KIND_FLOAT;
+    if (below(8) == 0) {
+      if (is_wrong())
+        out.same_as = text(kNames);
+      else if (is_number)
+        out.same_as = str(LAMINA_CONFIG_HIDDEN_SIZE);
+    }
     out.min = bound(-1);
     out.max = bound(1 << 20);
     if (is_wrong()) out.choices = texts(kWords);

@@ -97,6 +97,14 @@ TEST(Family, IntegersOfNumberKeysAreNumbers) {
   EXPECT_EQ(config.values().number("scale"), 8.0) << "the value of an integer key";
 }
 
+TEST(Family, TheValueOfAnotherKeyIsWithinTheKeysLimits) {
+  const Family& family = load_family(Catalog::scan({.files = {zoo("same_limit")}}), "tiny");
+  EXPECT_EQ(configured(family, "window = 5\n").values().integer("window"), 5);
+  EXPECT_USER_ERROR(configured(family, ""), ExitCode::usage,
+                    "run.toml: 'window' must be an integer, at least 0 and at most 5, got 8\n"
+                    "  its default is hidden_size = 8 (run.toml:3); set it explicitly");
+}
+
 TEST(Family, PlanThatFailsIsThePluginsFault) {
   EXPECT_ERROR_SAYS(tiny().plan(configured(tiny(), "fault = 100\n")), ExitCode::plugin,
                     "plugin 'org.example.tiny' 1.0, family 'tiny': its 'plan' failed with status 9 "

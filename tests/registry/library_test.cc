@@ -77,6 +77,9 @@ TEST(Library, RefusesAbiViolationsWithAMessage) {
        "key 'extra key': a name consists of at most 64 letters, digits, '_', '-' and '.'"},
       {"key_doc", "key 'bare' has no doc line, which every key with an effect needs"},
       {"key_default", "the default of key 'extra' is outside its limits: 'extra' must be an"},
+      {"same_kind",
+       "the key 'window' is the same as 'norm_eps', but one must be an integer and the other a "
+       "number"},
       {"no_layers_key",
        "the key 'num_hidden_layers', which every family must declare as an integer"},
   };

@@ -101,6 +101,15 @@ static const lamina_key_t kKeys[] = {
 #ifdef FAULT_KEY_TWICE
     INT_KEY("fault", 0),
 #endif
+#ifdef FAULT_SAME_KIND
+    {.size = sizeof(lamina_key_t), .type = LAMINA_KIND_INT, .name = STR("window"),
+     .doc = STR("A number."), .same_as = STR("norm_eps")},
+#endif
+#ifdef FAULT_SAME_LIMIT
+    {.size = sizeof(lamina_key_t), .type = LAMINA_KIND_INT, .name = STR("window"),
+     .doc = STR("A number."), .same_as = STR("hidden_size"), .min = {.type = LAMINA_KIND_INT},
+     .max = {.type = LAMINA_KIND_INT, .v = {.i = 5}}},
+#endif
 #ifdef FAULT_HOST_KEY
     INT_KEY("engram_layers", 0),
 #endif
