@@ -9,9 +9,11 @@
 namespace lamina::registry {
 namespace {
 
+// A name may also be declared as ignored, beside the key of that name.
 const ModelKey* find_key(const std::vector<ModelKey>& keys, std::string_view name) {
-  const auto at = std::find_if(keys.begin(), keys.end(),
-                               [&](const ModelKey& key) { return key.key.name == name; });
+  const auto at = std::find_if(keys.begin(), keys.end(), [&](const ModelKey& key) {
+    return key.key.name == name && !key.ignored;
+  });
   return at == keys.end() ? nullptr : &*at;
 }
 

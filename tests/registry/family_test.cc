@@ -105,6 +105,13 @@ TEST(Family, TheValueOfAnotherKeyIsWithinTheKeysLimits) {
                     "  its default is hidden_size = 8 (run.toml:3); set it explicitly");
 }
 
+TEST(Family, AKeyIsReadAlthoughItsNameIsAlsoIgnored) {
+  const Family& family = load_family(Catalog::scan({.files = {zoo("ignored_first")}}), "tiny");
+  EXPECT_EQ(configured(family, "window = 3\n").describe("head_dim"), "head_dim = 3 (derived)");
+  EXPECT_ERROR_SAYS(configured(family, "fault = 121\n"), ExitCode::plugin,
+                    "its 'validate' reads the key 'cache', which the family does not");
+}
+
 TEST(Family, PlanThatFailsIsThePluginsFault) {
   EXPECT_ERROR_SAYS(tiny().plan(configured(tiny(), "fault = 100\n")), ExitCode::plugin,
                     "plugin 'org.example.tiny' 1.0, family 'tiny': its 'plan' failed with status 9 "

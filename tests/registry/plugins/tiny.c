@@ -110,6 +110,12 @@ static const lamina_key_t kKeys[] = {
      .doc = STR("A number."), .same_as = STR("hidden_size"), .min = {.type = LAMINA_KIND_INT},
      .max = {.type = LAMINA_KIND_INT, .v = {.i = 5}}},
 #endif
+#ifdef FAULT_IGNORED_FIRST
+    {.size = sizeof(lamina_key_t), .type = LAMINA_KIND_STRING, .flags = LAMINA_KEY_IGNORED,
+     .name = STR("window")},
+    {.size = sizeof(lamina_key_t), .type = LAMINA_KIND_INT, .name = STR("window"),
+     .doc = STR("A number."), .hf_name = STR("lamina.window")},
+#endif
 #ifdef FAULT_HOST_KEY
     INT_KEY("engram_layers", 0),
 #endif
@@ -144,6 +150,10 @@ static lamina_status_t derive(void *user, const lamina_config_t *config, lamina_
   const lamina_setting_t factor = {STR("factor"), {.type = LAMINA_KIND_INT, .v = {.i = 2}}};
   reply->api->set(reply, &factor);
 #endif
+#ifdef FAULT_IGNORED_FIRST
+  const lamina_setting_t width = {STR("head_dim"), get(config, "window")};
+  if (width.value.type) return reply->api->set(reply, &width);
+#endif
   if (integer(config, "heads") == 0) return LAMINA_OK;
   const lamina_setting_t head_dim = {
       STR("head_dim"),
@@ -162,6 +172,7 @@ static lamina_status_t validate(void *user, const lamina_config_t *config, lamin
                                (lamina_str_t)STR("got a number that does not divide hidden_size"),
                                AT);
   if (integer(config, "fault") == 103) get(config, "undeclared");
+  if (integer(config, "fault") == 121) get(config, "cache");
   return LAMINA_OK;
 }
 
