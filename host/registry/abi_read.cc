@@ -35,15 +35,19 @@ config::List list(const std::vector<T>& from) {
 
 namespace detail {
 
+void check_size(std::uint32_t size, std::uint32_t min, std::string_view what) {
+  if (size < min) refuse("{} has size {}; it must be at least {}", what, size, min);
+  if (size > kMaxStructBytes)
+    refuse("{} has size {}; it must be at most {}", what, size, kMaxStructBytes);
+}
+
 void copy(void* to, const void* from, StructBytes sizes, std::size_t size_at,
           std::string_view what) {
   if (from == nullptr) refuse("{} is missing", what);
   const char* bytes = static_cast<const char*>(from);
   std::uint32_t size = 0;
   std::memcpy(&size, bytes + size_at, sizeof size);
-  if (size < sizes.min) refuse("{} has size {}; it must be at least {}", what, size, sizes.min);
-  if (size > kMaxStructBytes)
-    refuse("{} has size {}; it must be at most {}", what, size, kMaxStructBytes);
+  check_size(size, sizes.min, what);
   for (std::uint32_t at = sizes.known; at < size; ++at)
     if (bytes[at] != 0)
       throw ContractError(

@@ -64,6 +64,8 @@ template <typename T>
 inline constexpr StructBytes kStructBytes{kMinBytes<T>, sizeof(T)};
 
 namespace detail {
+// Checks the size that a plugin gives for its struct.
+void check_size(std::uint32_t size, std::uint32_t min, std::string_view what);
 // Copies the known part of the struct at `from`, whose size is at `size_at`, to `to`; `what` is its
 // name in messages.
 void copy(void* to, const void* from, StructBytes bytes, std::size_t size_at,
@@ -113,13 +115,16 @@ std::vector<T> copies(const lamina_span_t& span, std::string_view what) {
   return out;
 }
 
-// Writes as much of `from` as fits into the plugin's struct at `to`, which contains its size.
+// Writes `from` into the plugin's struct at `to`, which contains its size: as much as fits, and
+// zeros after it for fields that a newer plugin knows.
 template <typename T>
 void write(const T& from, T* to, std::string_view what) {
-  if (to == nullptr || to->size < kMinBytes<T>)
-    refuse("{} has less than {} bytes", what, kMinBytes<T>);
+  if (to == nullptr) refuse("{} is missing", what);
   const std::uint32_t size = to->size;
-  std::memcpy(static_cast<void*>(to), &from, std::min<std::size_t>(size, sizeof(T)));
+  detail::check_size(size, kMinBytes<T>, what);
+  const std::size_t known = std::min<std::size_t>(size, sizeof(T));
+  std::memcpy(static_cast<void*>(to), &from, known);
+  std::memset(reinterpret_cast<unsigned char*>(to) + known, 0, size - known);
   to->size = size;
 }
 

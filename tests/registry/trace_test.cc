@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "lamina/abi.h"
+#include "registry/abi_read.h"
 #include "registry/model.h"
 #include "registry/process_guard.h"
 #include "support/expect_error.h"
@@ -348,6 +349,24 @@ TEST(Trace, ErrorOfTheHostStaysTheHosts) {
   EXPECT_THROW(
       build_block(tiny(), tiny().block(1), configured(tiny()), trace, {.carries = {carry(graph)}}),
       InternalError);
+}
+
+TEST(Trace, FieldsOfANewerPluginAreZeroInAnAnswer) {
+  struct {
+    lamina_type_t known;
+    std::uint64_t newer[2];
+  } out{{}, {7, 7}};
+  lamina_type_t answer{};
+  answer.dtype = LAMINA_DTYPE_I64;
+  out.known.size = sizeof(lamina_type_t) + 8;
+  abi::write(answer, &out.known, "a type");
+  EXPECT_EQ(out.known.dtype, answer.dtype);
+  EXPECT_EQ(out.known.size, sizeof(lamina_type_t) + 8);
+  EXPECT_EQ(out.newer[0], 0u);
+  EXPECT_EQ(out.newer[1], 7u) << "beyond its size";
+  out.known.size = 1 << 20;
+  EXPECT_THROW(abi::write(answer, &out.known, "a type"), abi::ContractError);
+  EXPECT_EQ(out.newer[1], 7u);
 }
 
 }  // namespace
