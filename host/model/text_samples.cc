@@ -46,8 +46,8 @@ TextSamples::TextSamples(TextSampleOptions options, const decoder::Model& model,
     options_.end_tokens = {*tokenizer.eos_id()};
 }
 
-std::vector<train::Sample> TextSamples::sample(std::span<const ConstTensorRef> weights,
-                                               const std::function<bool()>& should_stop) {
+std::optional<std::vector<train::Sample>> TextSamples::sample(
+    std::span<const ConstTensorRef> weights, const std::function<bool()>& should_stop) {
   if (!session_)
     session_ = std::make_unique<decode::Session>(
         model_, weights,
@@ -56,7 +56,7 @@ std::vector<train::Sample> TextSamples::sample(std::span<const ConstTensorRef> w
         backend_);
   std::vector<train::Sample> out;
   for (std::size_t i = 0; i < prompts_.size(); ++i) {
-    if (should_stop && should_stop()) break;
+    if (should_stop && should_stop()) return std::nullopt;
     session_->reset();
     decode::GenerateOptions generate{
         .max_new_tokens = std::min(options_.max_new_tokens,
@@ -66,7 +66,7 @@ std::vector<train::Sample> TextSamples::sample(std::span<const ConstTensorRef> w
     generate.sampler.seed = options_.seed + i;
     const decode::Generated generated = decode::generate(
         *session_, prompts_[i], &tokenizer_, generate, [](std::string_view) {}, should_stop);
-    if (generated.reason == decode::StopReason::interrupted) break;
+    if (generated.reason == decode::StopReason::interrupted) return std::nullopt;
     out.push_back({options_.prompts[i], generated.text});
   }
   return out;

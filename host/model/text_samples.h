@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,10 +41,10 @@ class TextSamples {
   TextSamples(TextSampleOptions options, const decoder::Model& model,
               const text::Tokenizer& tokenizer, const Backend& backend);
 
-  // `weights`: one pointer per parameter, the same in every call. Returns the samples that were
-  // complete before `should_stop`, which is called between tokens, returned true.
-  std::vector<train::Sample> sample(std::span<const ConstTensorRef> weights,
-                                    const std::function<bool()>& should_stop = {});
+  // `weights`: one pointer per parameter, the same in every call. Returns null if
+  // `should_stop`, which is called between tokens, returned true before the last text ended.
+  std::optional<std::vector<train::Sample>> sample(std::span<const ConstTensorRef> weights,
+                                                   const std::function<bool()>& should_stop = {});
 
  private:
   TextSampleOptions options_;

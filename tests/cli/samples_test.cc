@@ -104,8 +104,39 @@ TEST(Samples, EndSoonAfterASignal) {
       {.folder = folder.path()});
   EXPECT_EQ(f.code, 75) << f.err;
   EXPECT_THAT(f.err, HasSubstr("stopped after step 1; "));
-  for (const SampledStep& line : samples_in(folder / "out"))
-    EXPECT_LT(line.prompts.size(), kPrompts);
+  EXPECT_TRUE(samples_in(folder / "out").empty());
+  const Finished resumed =
+      lamina_program({"train", folder / "run.toml", "--set", "train.sample_prompts=[\"\"]"});
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(samples_in(folder / "out").size(), 4u);
+}
+
+// All samples of the last step would take a minute.
+TEST(Samples, OfTheLastStepAreMadeAfterASignal) {
+  std::string prompts;
+  for (int i = 0; i < 20000; ++i) prompts += "\"\", ";
+  const TempDir folder;
+  std::string text = tiny_run_file("out");
+  text.insert(text.find("[train]\n") + 8,
+              "sample_every_steps = 100\nsample_prompts = [" + prompts + "]\n");
+  folder.write("run.toml", text);
+  const Finished f = lamina::testing::run_shell(
+      "env --default-signal=INT " LAMINA_BUILD_DIR
+      "/bin/lamina train run.toml & for i in {1..500}; do "
+      "grep -q '\"step\":4,\"eval' out/metrics.jsonl && break; sleep 0.02; done; "
+      "kill -INT $!; wait $!",
+      {.folder = folder.path()});
+  EXPECT_EQ(f.code, 75) << f.err;
+  EXPECT_THAT(f.err, HasSubstr("stopped after step 4; "));
+  const std::vector<std::string> again = {"train", folder / "run.toml", "--set",
+                                          "train.sample_prompts=[\"a\"]"};
+  const Finished resumed = lamina_program(again);
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, HasSubstr("done; "));
+  ASSERT_EQ(samples_in(folder / "out").size(), 1u);
+  EXPECT_EQ(samples_in(folder / "out")[0].step, 4);
+  EXPECT_THAT(lamina_program(again).err, HasSubstr("nothing to do"));
+  EXPECT_EQ(samples_in(folder / "out").size(), 1u);
 }
 
 TEST(Samples, PromptsMustFitTheModel) {

@@ -40,6 +40,17 @@ TEST(MetricsFile, MovesLaterStepsAwayWhenARunResumes) {
   EXPECT_EQ(run.read("metrics.superseded.jsonl"), "{\"step\":2}\n{\"step\":3}\n");
 }
 
+TEST(MetricsFile, KnowsTheSamplesOfTheStepAfterWhichARunContinues) {
+  TempDir run;
+  run.write("metrics.jsonl",
+            "{\"step\":1}\n{\"step\":1,\"samples\":[]}\n{\"step\":10}\n{\"step\":11}\n"
+            "{\"step\":11,\"samples\":[]}\n");
+  EXPECT_TRUE(MetricsFile(run.path(), 11).had_samples());
+  EXPECT_FALSE(MetricsFile(run.path(), 10).had_samples());
+  EXPECT_TRUE(MetricsFile(run.path(), 1).had_samples());
+  EXPECT_FALSE(MetricsFile(run.path(), 0).had_samples());
+}
+
 TEST(MetricsFile, CutsHalfALineAndCompletesAWholeOne) {
   TempDir run;
   run.write("metrics.jsonl", "{\"step\":1}\n{\"step\":2");

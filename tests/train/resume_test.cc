@@ -112,10 +112,12 @@ class TrainingRun {
   }
 
   // Trains until the last step, or until `stop_after` steps are done; continues from a checkpoint
-  // if there is one and `resume` is set: from `from`, or the newest.
+  // if there is one and `resume` is set: from `from`, or the newest. `is_cut`: whether a signal
+  // comes during the samples of a step.
   train::LoopResult train(bool resume, int stop_after = kSteps,
                           const std::function<void(std::int64_t)>& after_step = {},
-                          std::string from = "") {
+                          std::string from = "",
+                          const std::function<bool(std::int64_t)>& is_cut = {}) {
     config::RunConfig c = config::load_run(file_);
     decoder::Model model = open_source(c.model);
     train::set_learning(model, c);
@@ -129,7 +131,14 @@ class TrainingRun {
     if (from.empty()) from = train::newest_checkpoint(c.run.out);
     if (resume && !from.empty()) loop.resume(from);
     train::LoopEvents events;
-    events.should_stop = [&] { return loop.progress().step >= stop_after; };
+    bool stops = false;
+    events.should_stop = [&] { return stops || loop.progress().step >= stop_after; };
+    if (is_cut)
+      events.sample = [&](std::span<const ConstTensorRef>) {
+        stops = is_cut(loop.progress().step);
+        return stops ? std::nullopt
+                     : std::optional(std::vector<train::Sample>{{"p", "of this step"}});
+      };
     events.step = [&](const train::LoopEvents::Step& event) {
       if (after_step) after_step(event.step);
     };
@@ -231,6 +240,37 @@ TEST(Training, TheSameSeedGivesTheSameBitsAndLearns) {
   expect_same_state(a.out(), b.out(), kSteps);
   EXPECT_EQ(metrics_of(a.out()), metrics_of(b.out()));
   EXPECT_LT(first.last_loss, 5.5);  // ln 258 = 5.55 at the start
+}
+
+// The lines of metrics.jsonl without measured times.
+std::vector<std::string> metrics_lines(const std::string& run) {
+  std::vector<std::string> out;
+  std::ifstream in(train::metrics_path(run));
+  for (std::string line; std::getline(in, line);)
+    out.push_back(line.substr(0, line.find(",\"perf/")));
+  return out;
+}
+
+TEST(Training, SamplesThatASignalCutsAreWrittenWhenTheRunResumes) {
+  const Setting setting{"llama2", kSmall, "sample_every_steps = 3\n"};
+  const auto never = [](std::int64_t) { return false; };
+  TrainingRun whole(setting), broken(setting);
+  EXPECT_TRUE(whole.train(false, kSteps, {}, "", never).sampled);
+  for (const std::int64_t cut : {3, kSteps}) {
+    const train::LoopResult stopped =
+        broken.train(true, kSteps, {}, "", [&](std::int64_t step) { return step == cut; });
+    EXPECT_TRUE(stopped.stopped);
+    EXPECT_EQ(stopped.progress.step, cut);
+    EXPECT_NE(metrics_lines(broken.out()), metrics_lines(whole.out()));
+  }
+  const train::LoopResult rest = broken.train(true, kSteps, {}, "", never);
+  EXPECT_FALSE(rest.stopped);
+  EXPECT_TRUE(rest.sampled);
+  EXPECT_EQ(metrics_lines(broken.out()), metrics_lines(whole.out()));
+  expect_same_state(broken.out(), whole.out(), kSteps, false);
+  // The checkpoint still says that they are due.
+  EXPECT_FALSE(broken.train(true, kSteps, {}, "", never).sampled);
+  EXPECT_EQ(metrics_lines(broken.out()), metrics_lines(whole.out()));
 }
 
 // The numbers of metrics.jsonl in TensorBoard's form: 32-bit floats by tag and step.

@@ -54,7 +54,8 @@ ReportSamples samples_of(const Arguments& a, const std::string& run, const Backe
       m.model(), tokenizer_of_texts(m.opened.directory, m.tokenizer.get(), "remove --prompt"),
       backend);
   ReportSamples out{"Newest checkpoint", {}};
-  for (train::Sample& sample : samples.sample(m.weights.pointers()))
+  auto made = samples.sample(m.weights.pointers());
+  for (train::Sample& sample : *made)
     out.samples.emplace_back(std::move(sample.prompt), std::move(sample.text));
   return out;
 }

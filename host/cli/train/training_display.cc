@@ -117,8 +117,9 @@ train::LoopEvents events_of(const Arguments& arguments, const train::Loop& loop,
     };
   if (extras.samples)
     events.sample = [samples = extras.samples](std::span<const ConstTensorRef> used) {
-      std::vector<train::Sample> out = samples->sample(used, [] { return stop_signal() != 0; });
-      for (const train::Sample& sample : out)
+      auto out = samples->sample(used, [] { return stop_signal() != 0; });
+      if (!out) return out;
+      for (const train::Sample& sample : *out)
         log::info("sample  {}|{}", printable(sample.prompt), printable(sample.text, kSampleBytes));
       return out;
     };
@@ -259,7 +260,7 @@ int run_and_show(const Arguments& arguments, const config::RunConfig& c,
   }
   const std::string next = fmt::format("`lamina decode -m {}{} -p \"...\"` continues a text",
                                        shell_word(c.run.out), plugin_options(arguments));
-  if (curves.training.empty())
+  if (curves.training.empty() && !result.sampled)
     log::info("nothing to do: the run is at step {}, and train.steps is {}; {}",
               thousands_text(result.progress.step), thousands_text(c.train.steps), next);
   else

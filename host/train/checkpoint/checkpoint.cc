@@ -222,6 +222,7 @@ Progress progress_of(const JsonValue& info) {
   out.data_fingerprint = info.at("data").as_string();
   if (const JsonValue loss = info.find(kValidationLossKey)) out.validation_loss = loss.as_double();
   if (const JsonValue rows = info.find(kValidationRowsKey)) out.validation_rows = rows.as_uint64();
+  if (const JsonValue due = info.find("samples_due")) out.samples_due = due.as_bool();
   if (const JsonValue spikes = info.find("spikes")) {
     for (JsonValue loss : spikes.at("losses").elements())
       out.spikes.losses.push_back(loss.as_double());
@@ -303,6 +304,7 @@ void save_checkpoint(const std::string& path, const CheckpointContents& contents
       json.key(kValidationLossKey).value(*progress.validation_loss);
       json.key(kValidationRowsKey).value(progress.validation_rows);
     }
+    if (progress.samples_due) json.key("samples_due").value(true);
     if (!progress.spikes.losses.empty()) write_spikes(json, progress.spikes);
     json.key("family").value(contents.model.family().name());
     json.key("plugin").value(plugin.id + " " + plugin.version);

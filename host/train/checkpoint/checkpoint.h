@@ -42,6 +42,7 @@ struct Progress {
   SpikeHistory spikes;
   std::optional<double> validation_loss = {};  // after this step, if it was validated
   std::uint64_t validation_rows = 0;           // of that validation
+  bool samples_due = false;                    // a signal cut the samples of this step
 };
 
 // A file that is copied to checkpoints unchanged, by its name there.

@@ -292,12 +292,13 @@ void Loop::write(const MetricsRecord& record) {
   if (tensorboard_) tensorboard_->write(record);
 }
 
-void Loop::write_samples(const LoopEvents& events) {
-  const std::vector<Sample> samples = events.sample(state_.used());
-  if (samples.empty()) return;
+bool Loop::write_samples(const LoopEvents& events) {
+  const std::optional<std::vector<Sample>> samples = events.sample(state_.used());
+  progress_.samples_due = !samples;
+  if (!samples || samples->empty()) return false;
   JsonWriter line;
   line.begin_object().key("step").value(progress_.step).key("samples").begin_array();
-  for (const Sample& sample : samples)
+  for (const Sample& sample : *samples)
     line.begin_object()
         .key("prompt")
         .value(sample.prompt)
@@ -306,6 +307,7 @@ void Loop::write_samples(const LoopEvents& events) {
         .end_object();
   check_directory();
   metrics_->write(line.end_array().end_object());
+  return true;
 }
 
 std::function<void()> Loop::sync_records() const {
@@ -324,6 +326,9 @@ LoopResult Loop::run(const LoopEvents& events) {
   if (options_.train.tensorboard && progress_.step < options_.train.steps)
     tensorboard_.emplace(options_.out, progress_.step);
   LoopResult out;
+  // A checkpoint is not written again once its samples are.
+  progress_.samples_due = progress_.samples_due && events.sample && !metrics_->had_samples();
+  if (progress_.samples_due) out.sampled = write_samples(events);
   while (progress_.step < options_.train.steps) {
     if (events.should_stop && events.should_stop()) {
       out.stopped = true;
@@ -354,7 +359,7 @@ LoopResult Loop::run(const LoopEvents& events) {
     }
     const std::int64_t sample_every = options_.train.sample_every_steps;
     if (events.sample && sample_every > 0 && (last || progress_.step % sample_every == 0))
-      write_samples(events);
+      out.sampled |= write_samples(events);
     check_directory();
     saver_.look(progress_.step, events.save);
     const bool asked = events.should_save && events.should_save();
@@ -366,6 +371,7 @@ LoopResult Loop::run(const LoopEvents& events) {
   if (tensorboard_) tensorboard_->finish();
   saver_.save_last(progress_, sync_records(), events.save);
   out.progress = progress_;
+  out.stopped |= progress_.samples_due;
   return out;
 }
 

@@ -47,8 +47,9 @@ struct LoopEvents {
   std::function<void(const Step&)> step;
   std::function<void(const Validation&)> validation;
   // Called as train.sample_every_steps says, with the parameters as programs read them, one pointer
-  // each, which must not be written. Returns fewer samples, or none, if it was asked to stop.
-  std::function<std::vector<Sample>(std::span<const ConstTensorRef> used)> sample;
+  // each, which must not be written. Returns null if it was asked to stop before the last sample
+  // was complete: the run that resumes calls it again for the same step.
+  std::function<std::optional<std::vector<Sample>>(std::span<const ConstTensorRef> used)> sample;
   SaveEvents save;
   // Called between steps. should_stop: save, then stop. should_save: save, then continue.
   std::function<bool()> should_stop;
@@ -98,7 +99,10 @@ void check_data(const std::string& checkpoint, const Progress& then,
 
 struct LoopResult {
   Progress progress;
-  bool stopped = false;  // asked to stop before the last step; a checkpoint was written
+  // Asked to stop before the last step, or before its samples were complete; a checkpoint was
+  // written.
+  bool stopped = false;
+  bool sampled = false;  // samples were written
   double last_loss = 0;
   std::optional<double> validation_loss;
 };
@@ -165,7 +169,9 @@ class Loop {
   void compare_with(Reference reference);
   const float* gather_reference(const data::Batch& batch, const std::vector<float>& of);
   void write(const MetricsRecord& record);
-  void write_samples(const LoopEvents& events);
+  // Writes the samples of the current step; if they are cut, they stay due. Returns whether there
+  // are any.
+  bool write_samples(const LoopEvents& events);
   std::function<void()> sync_records() const;
 
   LoopInputs inputs_;

@@ -50,6 +50,7 @@ bool is_whole(const std::string& line) {
 struct Kept {
   std::uint64_t num_bytes = 0;  // of lines that stay
   bool ends_whole = true;       // with a line feed
+  bool has_samples = false;     // of the step after which the run continues
   std::string superseded;       // lines of later steps
 };
 
@@ -57,6 +58,7 @@ struct Kept {
 // a second time: if that failed, it would seem to be empty.
 Kept read_lines(int fd, const std::string& path, std::int64_t step) {
   Kept out;
+  const std::string samples = fmt::format("{{\"step\":{},\"samples\":", step);
   std::string line;
   const auto take = [&](bool ends_whole) {
     if (!ends_whole && !is_whole(line)) return;  // half of a line: the process was killed
@@ -64,6 +66,7 @@ Kept read_lines(int fd, const std::string& path, std::int64_t step) {
       out.superseded += line + "\n";
     } else {
       out.ends_whole = ends_whole;
+      out.has_samples = out.has_samples || line.starts_with(samples);
       out.num_bytes += line.size() + (ends_whole ? 1 : 0);
     }
   };
@@ -97,11 +100,12 @@ void append_durably(const std::string& path, std::string_view text) {
   if (error != 0) fail(path, "cannot be written", error);
 }
 
-AppendedFile open_to_resume(const std::string& run, std::int64_t step) {
+AppendedFile open_to_resume(const std::string& run, std::int64_t step, bool& had_samples) {
   const std::string path = metrics_path(run);
   const int fd = open_to_append(path);
   try {
     Kept kept = read_lines(fd, path, step);
+    had_samples = kept.has_samples;
     if (!kept.superseded.empty()) append_durably(superseded_metrics_path(run), kept.superseded);
     if (::ftruncate(fd, static_cast<off_t>(kept.num_bytes)) != 0)
       fail(path, "cannot be cut after its last whole line", errno);
@@ -119,6 +123,6 @@ AppendedFile open_to_resume(const std::string& run, std::int64_t step) {
 }  // namespace
 
 MetricsFile::MetricsFile(const std::string& run, std::int64_t step)
-    : file_(open_to_resume(run, step)) {}
+    : file_(open_to_resume(run, step, had_samples_)) {}
 
 }  // namespace lamina::train

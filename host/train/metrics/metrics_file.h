@@ -19,6 +19,9 @@ class MetricsFile {
   // Opens the file of `run` to continue after `step` steps. Throws DeviceError (exit 4).
   MetricsFile(const std::string& run, std::int64_t step);
 
+  // Returns whether the file had the samples of `step` when it was opened.
+  bool had_samples() const { return had_samples_; }
+
   // Appends an object, or keeps it until the disk takes it: see AppendedFile.
   void write(const JsonWriter& json) { file_.write(json.text() + "\n"); }
 
@@ -33,6 +36,7 @@ class MetricsFile {
   void finish() { file_.finish(); }
 
  private:
+  bool had_samples_ = false;
   AppendedFile file_;
 };
 
