@@ -26,8 +26,9 @@ double Share::value() const {
   return total == 0 ? 0 : static_cast<double>(count) / static_cast<double>(total);
 }
 
-double Share::standard_error() const {
-  return total < 2 ? 0 : std::sqrt(value() * (1 - value()) / static_cast<double>(total - 1));
+std::optional<double> Share::standard_error() const {
+  if (total < 2) return std::nullopt;
+  return std::sqrt(value() * (1 - value()) / static_cast<double>(total - 1));
 }
 
 }  // namespace lamina::evaluation

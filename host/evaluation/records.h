@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,7 +49,7 @@ struct Share {
     ++total;
   }
   double value() const;
-  double standard_error() const;  // 0 for a single value
+  std::optional<double> standard_error() const;  // null for a single value
 };
 
 }  // namespace lamina::evaluation

@@ -147,6 +147,18 @@ TEST(Eval, ChoicesAreATableForPeople) {
   EXPECT_THAT(result.out, HasSubstr("        6  0.6667 +- 0.2108  0.6667 +- 0.2108\n"));
 }
 
+TEST(Eval, ASingleRecordHasNoStandardError) {
+  const TempDir folder;
+  const std::string one = folder.write(
+      "q.jsonl", "{\"context\": \"The sky is\", \"choices\": [\"x\", \"blue\"], \"answer\": 1}\n");
+  const JsonDocument json = json_of({"--task", "choices", "--data", one});
+  EXPECT_EQ(json.root().at("acc").as_double(), 1);
+  EXPECT_TRUE(json.root().at("acc_stderr").is_null());
+  EXPECT_TRUE(json.root().at("files").element(0).at("acc_norm_stderr").is_null());
+  EXPECT_THAT(run_task({"--task", "choices", "--data", one}).out,
+              HasSubstr(one + "        1  1.0000            1.0000\n"));
+}
+
 // The sums of the log probabilities that decoding reports for the same tokens.
 TEST(Eval, ChoicesHaveTheLogProbabilitiesOfDecoding) {
   const TempDir folder;

@@ -35,8 +35,9 @@ TEST(Share, StandardErrorEqualsTheFormula) {
   Share share;
   for (const bool hit : {true, false, false, false}) share.add(hit);
   EXPECT_DOUBLE_EQ(share.value(), 0.25);
-  EXPECT_DOUBLE_EQ(share.standard_error(), std::sqrt(0.0625));
+  EXPECT_DOUBLE_EQ(share.standard_error().value(), std::sqrt(0.0625));
   EXPECT_EQ(Share{}.value(), 0);
+  EXPECT_EQ((Share{.count = 1, .total = 1}.standard_error()), std::nullopt);
 }
 
 // All weights are 0, so token 0 follows every token.

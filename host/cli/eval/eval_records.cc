@@ -89,8 +89,12 @@ class Scores {
       if (file == files_.size() && files_.size() == 1) break;  // the total would repeat the line
       out += fmt::format("{:<{}}  {:>7}", file < files_.size() ? files_[file] : "all", width,
                          by_file_[file][0].total);
-      for (const Share& share : by_file_[file])
-        out += fmt::format("  {:.4f} +- {:.4f}", share.value(), share.standard_error());
+      for (const Share& share : by_file_[file]) {
+        const std::optional<double> error = share.standard_error();
+        out += fmt::format("  {:<16}", fmt::format("{:.4f}{}", share.value(),
+                                                   error ? fmt::format(" +- {:.4f}", *error) : ""));
+      }
+      while (out.back() == ' ') out.pop_back();
       out += '\n';
     }
     return out;
@@ -99,11 +103,11 @@ class Scores {
  private:
   void add(const std::vector<Share>& shares, JsonWriter& json) const {
     json.key("records").value(shares[0].total);
-    for (std::size_t i = 0; i < names_.size(); ++i)
-      json.key(names_[i])
-          .value(shares[i].value())
-          .key(names_[i] + "_stderr")
-          .value(shares[i].standard_error());
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      json.key(names_[i]).value(shares[i].value()).key(names_[i] + "_stderr");
+      const std::optional<double> error = shares[i].standard_error();
+      error ? json.value(*error) : json.null();
+    }
   }
 
   std::vector<std::string> files_, names_;
