@@ -118,10 +118,11 @@ std::vector<Answer> evaluate_answers(
   for (const Exercise& exercise : exercises) {
     const auto length = static_cast<std::int64_t>(exercise.prompt.size());
     decode::GenerateOptions generate{
-        .max_new_tokens = std::min(options.max_new_tokens, context - length + 1),
+        .max_new_tokens = options.max_new_tokens,
         .end_tokens = options.end_tokens,
         .stop = options.stop,
         .num_logprobs = options.logprobs ? 1 : 0,
+        .room_tokens = context - length + 1,
         .begins_text = true};  // lm-evaluation-harness decodes the answer alone
     generate.stop.insert(generate.stop.end(), exercise.stop.begin(), exercise.stop.end());
     generate.sampler.temperature = 0;

@@ -57,8 +57,9 @@ decode::SessionOptions session_options(const std::vector<Exercise>& exercises,
                                        const decoder::Model& model);
 
 // Greedy. Throws UserError (class data), with file and line, for a prompt that leaves no room for
-// an answer in the model's positions. A common beginning of prompts is read once. `progress` counts
-// answers; it and `between_tokens` may throw to stop.
+// an answer in the model's positions. An answer that they cut ends as StopReason::context. A common
+// beginning of prompts is read once. `progress` counts answers; it and `between_tokens` may throw
+// to stop.
 std::vector<Answer> evaluate_answers(
     const decoder::Model& model, std::span<const ConstTensorRef> weights,
     const std::vector<Exercise>& exercises, const text::Tokenizer& tokenizer,

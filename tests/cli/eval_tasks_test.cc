@@ -226,6 +226,29 @@ TEST(Eval, ARecordMayHaveAnEmptyListOfStopStrings) {
   }
 }
 
+// The model has 64 positions.
+TEST(Eval, WarnsOfAnswersThatItsPositionsCut) {
+  const TempDir folder;
+  const std::string pair = "The sky is blue.\\nThe sun is yellow.\\n",
+                    cut = "{\"prompt\": \"" + pair +
+                          "The sky is blue.\\nThe sun\", \"answer\": \"u\"}\n",
+                    short_one =
+                        "{\"prompt\": \"The sky is\", \"answer\": \"blue\", \"stop\": \".\"}\n",
+                    tasks = folder.write("t.jsonl", short_one + cut + cut);
+  const auto run = [&](const char* max_new_tokens) {
+    return run_task({"--task", "answers", "--data", tasks, "--max-new-tokens", max_new_tokens,
+                     "--logprobs", folder / "p.jsonl"});
+  };
+  EXPECT_THAT(run("500").err, HasSubstr("warning: " + tasks +
+                                        ":2: the answer is cut after 4 tokens: no position "
+                                        "of the model is left (and 1 more)\n"));
+  std::vector<std::string> ends;
+  for (const JsonDocument& line : objects_of(folder / "p.jsonl"))
+    ends.emplace_back(line.root().at("finish_reason").as_string());
+  EXPECT_EQ(ends, (std::vector<std::string>{"stop", "context", "context"}));
+  EXPECT_THAT(run("4").err, Not(HasSubstr("is cut")));
+}
+
 TEST(Eval, AnswersInAChatsForm) {
   const TempDir folder;
   const std::string form =

@@ -11,6 +11,8 @@
 #include "cli/plan/device_memory.h"
 #include "cli/shell/signals.h"
 #include "cli/shell/status_line.h"
+#include "cli/shell/units.h"
+#include "core/log.h"
 #include "data/find_files.h"
 #include "evaluation/answers.h"
 #include "evaluation/choices.h"
@@ -144,11 +146,27 @@ void write_answer(const evaluation::Exercise& exercise, const evaluation::Answer
   JsonWriter json;
   json.begin_object().key("record").value(exercise.place.text);
   json.key("text").value(answer.generated.text).key("matches").value(answer.matches);
+  json.key("finish_reason").value(decode::name(answer.generated.reason));
   std::vector<float> logprobs;
   for (const decode::TokenLogprobs& token : answer.generated.logprobs)
     logprobs.push_back(static_cast<float>(token.chosen));
   add_logprobs(answer.generated.tokens, logprobs, tokenizer, json);
   file.write_line(json.end_object());
+}
+
+// Names the first of the answers that end where the model's positions do.
+void warn_of_cut_answers(const std::vector<evaluation::Exercise>& exercises,
+                         const std::vector<evaluation::Answer>& answers) {
+  const auto is_cut = [](const evaluation::Answer& answer) {
+    return answer.generated.reason == decode::StopReason::context;
+  };
+  const auto first = std::ranges::find_if(answers, is_cut);
+  if (first == answers.end()) return;
+  const auto i = static_cast<std::size_t>(first - answers.begin());
+  const std::int64_t more = std::ranges::count_if(answers, is_cut) - 1;
+  log::warning("{}: the answer is cut after {}: no position of the model is left{}",
+               exercises[i].place.text, number_of(std::ssize(first->generated.tokens), "token"),
+               more > 0 ? fmt::format(" (and {} more)", more) : "");
 }
 
 std::string result_text(const Arguments& a, const Scores& scores, const model::Loaded& m,
@@ -219,6 +237,7 @@ std::string evaluate_answers(const Arguments& a, const Device& device, EvalSubje
          .comparison = {a.flag("ignore-case"), a.flag("ignore-punctuation")}},
         device.backend(), shown_progress(status, "answers"), end_if_asked);
   });
+  warn_of_cut_answers(exercises, answers);
   Scores scores(files, {"exact_match"});
   for (std::size_t i = 0; i < exercises.size(); ++i) {
     scores.add(exercises[i].place, 0, answers[i].matches);
