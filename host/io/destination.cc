@@ -89,9 +89,14 @@ Destination destination_of(const std::string& path) {
            fmt::format("is {}; expected a regular file, a FIFO or a character device",
                        S_ISBLK(status.st_mode) ? "a block device" : file_kind(status.st_mode)),
            S_ISDIR(status.st_mode) ? "give a file inside it" : "choose another name");
-  if (::access(path.c_str(), W_OK) != 0)
-    refuse(path, fmt::format("cannot be written: {}", system_error_text(errno)),
-           "change its permissions, or choose another name");
+  if (::access(path.c_str(), W_OK) != 0) {
+    const int error = errno;
+    throw UserError(ExitCode::checkpoint,
+                    {path,
+                     fmt::format("cannot be written: {}", system_error_text(error)),
+                     {error == EROFS ? "choose a name on another file system"
+                                     : "change its permissions, or choose another name"}});
+  }
   std::error_code error;
   const fs::path real = fs::canonical(path, error);
   return {error ? path : real.string()};

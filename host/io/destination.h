@@ -14,8 +14,8 @@ struct Destination {
   int descriptor = -1;  // of this process; -1 for none
 };
 
-// Checks the file system without writing. UserError (exit 2): an empty name, a directory, a socket,
-// a block device, a dangling link, a file without write permission.
+// Checks the file system without writing. UserError: an empty name, a directory, a socket, a block
+// device, a dangling link (exit 2); a file without write permission (exit 4).
 Destination destination_of(const std::string& path);
 
 // From now on /dev/stdout and the other names of descriptor 1 refer to `descriptor`, where the

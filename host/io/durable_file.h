@@ -44,7 +44,7 @@ using ByteSink = std::function<void(std::span<const std::byte>)>;
 class DurableFile {
  public:
   // Creates "<path>.partial", or opens a file that is written in place. With `expected_bytes` (0:
-  // unknown), fails early if the disk has less space. UserError (exit 2): see destination_of().
+  // unknown), fails early if the disk has less space. UserError: see destination_of().
   explicit DurableFile(std::string path, std::uint64_t expected_bytes = 0,
                        NamedBy named_by = NamedBy::program);
   DurableFile(const DurableFile&) = delete;

@@ -3,10 +3,13 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -120,6 +123,54 @@ TEST(Destination, PathsThatCannotHoldAFileAreRefused) {
                     "dangling: is a dangling link: no such file or directory");
   EXPECT_ERROR_SAYS(destination_of(dir / "loop"), ExitCode::usage, "loop: is a dangling link");
   ::close(server);
+}
+
+// Ends the process with the code and the text of the error.
+[[noreturn]] void exit_with_error_of(const std::string& path) {
+  try {
+    destination_of(path);
+  } catch (const Error& e) {
+    [[maybe_unused]] const ssize_t n =
+        ::write(STDERR_FILENO, e.what(), std::string_view(e.what()).size());
+    ::_exit(static_cast<int>(e.code()));
+  }
+  ::_exit(0);
+}
+
+// Root may write everything, so the test process changes to another user.
+TEST(Destination, AFileThatMayNotBeWrittenIsAnErrorOfTheDisk) {
+  TempDir dir;
+  const std::string file = dir.write("file", "before");
+  fs::permissions(dir.path(), fs::perms::all);
+  fs::permissions(file, fs::perms::owner_read | fs::perms::others_read);
+  const auto as_nobody = [&] {
+    if (::geteuid() == 0 && ::setresuid(65534, 65534, 65534) != 0) ::_exit(1);
+    exit_with_error_of(file);
+  };
+  EXPECT_EXIT(as_nobody(), ::testing::ExitedWithCode(4),
+              "file: cannot be written: permission denied\n  change its permissions, or choose");
+}
+
+// Makes a folder read-only for this process alone. Returns false if it may not.
+bool make_read_only(const std::string& folder) {
+  const char* path = folder.c_str();
+  return ::unshare(CLONE_NEWNS) == 0 &&
+         ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         ::mount(path, path, nullptr, MS_BIND, nullptr) == 0 &&
+         ::mount(path, path, nullptr, MS_BIND | MS_REMOUNT | MS_RDONLY, nullptr) == 0;
+}
+
+TEST(Destination, AFileOfAReadOnlyFileSystemIsAnErrorOfTheDisk) {
+  TempDir dir;
+  const std::string file = dir.write("file", "before");
+  const pid_t probe = ::fork();
+  if (probe == 0) ::_exit(make_read_only(dir.path()) ? 0 : 1);
+  int status = 1;
+  ::waitpid(probe, &status, 0);
+  if (status != 0) GTEST_SKIP() << "file systems cannot be mounted here";
+  EXPECT_EXIT(make_read_only(dir.path());
+              exit_with_error_of(file), ::testing::ExitedWithCode(4),
+              "file: cannot be written: read-only file system\n  choose a name on another");
 }
 
 TEST(Destination, ABlockDeviceIsRefused) {
