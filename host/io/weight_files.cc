@@ -202,6 +202,25 @@ std::string_view WeightFiles::shard_without(std::string_view name) const {
   return found == shards_without_.end() ? std::string_view() : std::string_view(found->second);
 }
 
+std::string_view WeightFiles::shard_with(std::string_view name) const {
+  if (shard_without(name).empty()) return {};
+  const auto found = std::ranges::find_if(files_, [&](const SafetensorsFile& file) {
+    return std::ranges::find(file.tensors(), name, &StoredTensor::name) != file.tensors().end();
+  });
+  return found == files_.end() ? std::string_view() : std::string_view(found->path());
+}
+
+std::string WeightFiles::shard_note(std::string_view name) const {
+  const std::string_view wrong = shard_without(name);
+  if (wrong.empty()) return "";
+  if (const std::string_view right = shard_with(name); !right.empty())
+    return fmt::format("the index assigns it to '{}', but it is in '{}': download the index again",
+                       printable(wrong), printable(right));
+  return fmt::format(
+      "the index assigns it to '{}', which does not contain it: download that file again",
+      printable(wrong));
+}
+
 TensorView WeightFiles::tensor(std::string_view name) const {
   if (const auto found = packed_.find(name);
       found != packed_.end() && found->second.values != name) {
@@ -217,11 +236,8 @@ TensorView WeightFiles::tensor(std::string_view name) const {
   const std::vector<std::string> names(names_.begin(), names_.end());
   ErrorText error{
       path_, fmt::format("has no tensor '{}' among its {}", printable(name), names_.size()), {}};
-  if (const std::string_view shard = shard_without(name); !shard.empty()) {
-    error.notes.push_back(
-        fmt::format("the index assigns it to '{}', which does not contain it: download that file "
-                    "again",
-                    shard));
+  if (std::string note = shard_note(name); !note.empty()) {
+    error.notes.push_back(std::move(note));
     throw UserError(ExitCode::checkpoint, std::move(error));
   }
   if (const std::string near = nearest_name(name, names); !near.empty())

@@ -77,6 +77,11 @@ class WeightFiles {
   // Returns the shard that should contain a tensor by the index but does not; empty for all other
   // tensors.
   std::string_view shard_without(std::string_view name) const;
+  // Returns the other shard that contains such a tensor; empty if there is none.
+  std::string_view shard_with(std::string_view name) const;
+  // Returns a note for errors: what the index says about such a tensor, and what to download again;
+  // empty for all other tensors.
+  std::string shard_note(std::string_view name) const;
   // All such tensors, with their shards.
   const std::map<std::string, std::string, std::less<>>& shards_without() const {
     return shards_without_;

@@ -159,6 +159,10 @@ TEST(CkptVerify, NamesATensorThatIsNotInItsShard) {
   EXPECT_THAT(elsewhere.err, HasSubstr("the index assigns it to '" + folder / "m/a.safetensors" +
                                        "', but it is in '" + folder / "m/b.safetensors" +
                                        "': download the index again\n"));
+  const Finished diff = ckpt({"diff", folder / "m", folder / "m"});
+  EXPECT_EQ(diff.code, 4);
+  EXPECT_THAT(diff.err, HasSubstr("tensor 'b' is missing\n  the index assigns it to '" +
+                                  folder / "m/a.safetensors" + "', but it is in '"));
 }
 
 TEST(CkptVerify, SaysWhereThereIsNoCheckpoint) {

@@ -166,14 +166,21 @@ TEST(WeightFiles, AMissingTensorOfAShardIsAnErrorAtItsUse) {
             R"({"weight_map":{"a":"x.safetensors","b":"x.safetensors","c":"y.safetensors"}})");
   const WeightFiles weights(dir.path());
   EXPECT_EQ(weights.names(), std::vector<std::string_view>{"a"});
-  for (const auto& [tensor, shard] : {std::pair("b", "x"), std::pair("c", "y")}) {
+  for (const auto& [tensor, shard] : {std::pair("b", "x"), std::pair("c", "y")})
     EXPECT_EQ(weights.shard_without(tensor), dir / shard + ".safetensors");
-    EXPECT_ERROR_SAYS(static_cast<void>(weights.tensor(tensor)), ExitCode::checkpoint,
-                      fmt::format("has no tensor '{}' among its 1\n"
-                                  "  the index assigns it to '{}.safetensors', which does not "
-                                  "contain it: download that file again",
-                                  tensor, dir / shard));
-  }
+  EXPECT_EQ(weights.shard_with("b"), dir / "y.safetensors");
+  EXPECT_EQ(weights.shard_with("c"), "");
+  EXPECT_EQ(weights.shard_note("a"), "");
+  EXPECT_ERROR_SAYS(static_cast<void>(weights.tensor("b")), ExitCode::checkpoint,
+                    fmt::format("has no tensor 'b' among its 1\n"
+                                "  the index assigns it to '{}', but it is in '{}': download the "
+                                "index again",
+                                dir / "x.safetensors", dir / "y.safetensors"));
+  EXPECT_ERROR_SAYS(static_cast<void>(weights.tensor("c")), ExitCode::checkpoint,
+                    fmt::format("has no tensor 'c' among its 1\n"
+                                "  the index assigns it to '{}', which does not contain it: "
+                                "download that file again",
+                                dir / "y.safetensors"));
 }
 
 TEST(WeightFiles, AnIndexMayNotLeaveItsDirectory) {

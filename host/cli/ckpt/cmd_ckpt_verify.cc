@@ -1,7 +1,6 @@
 // lamina ckpt verify: checks that checkpoints are complete and unchanged.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "cli/shell/checkpoints.h"
@@ -23,22 +22,8 @@ namespace fs = std::filesystem;
 // Checks that each shard contains the tensors that the index assigns to it.
 void check_shards(const io::WeightFiles& files) {
   if (files.shards_without().empty()) return;
-  const auto& [tensor, shard] = *files.shards_without().begin();
-  const auto other =
-      std::ranges::find_if(files.files(), [&name = tensor](const io::SafetensorsFile& file) {
-        return std::ranges::find(file.tensors(), name, &io::StoredTensor::name) !=
-               file.tensors().end();
-      });
-  std::vector<std::string> notes;
-  if (other == files.files().end())
-    notes.push_back(
-        fmt::format("the index assigns it to '{}', which does not contain it: download that file "
-                    "again",
-                    printable(shard)));
-  else
-    notes.push_back(
-        fmt::format("the index assigns it to '{}', but it is in '{}': download the index again",
-                    printable(shard), printable(other->path())));
+  const std::string& tensor = files.shards_without().begin()->first;
+  std::vector<std::string> notes{files.shard_note(tensor)};
   if (const std::size_t more = files.shards_without().size() - 1; more > 0)
     notes.push_back(fmt::format("and {} more", more));
   throw UserError(ExitCode::checkpoint,

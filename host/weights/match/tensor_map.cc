@@ -77,9 +77,9 @@ class NameMatcher {
     shape_of_ = std::move(shape_of);
   }
 
-  // Provides the shards that should contain a tensor by the index, but do not.
-  void know_shards(std::function<std::string(const std::string&)> shard_without) {
-    shard_without_ = std::move(shard_without);
+  // Provides notes about tensors that the index assigns to a shard without them.
+  void know_shards(std::function<std::string(const std::string&)> shard_note) {
+    shard_note_ = std::move(shard_note);
   }
 
   // Adds names of plain values that are stored under the name of their blocks
@@ -228,11 +228,8 @@ class NameMatcher {
                          folders()->theirs, model_.family().name()),
              {fmt::format("expected names such as '{}'", name),
               "authors of plugins: add the prefix to hf_prefixes"});
-    if (const std::string shard = shard_without_ ? shard_without_(name) : ""; !shard.empty())
-      notes.push_back(
-          fmt::format("the index assigns it to '{}', which does not contain it: download that file "
-                      "again",
-                      shard));
+    if (std::string note = shard_note_ ? shard_note_(name) : ""; !note.empty())
+      notes.push_back(std::move(note));
     add_similar(wanted, notes);
     refuse(where_, fmt::format("tensor '{}' is missing", wanted), notes);
   }
@@ -291,7 +288,7 @@ class NameMatcher {
   std::unordered_map<std::string, std::string_view> wrapped_;  // stored name by bare name
   MayLack may_lack_;
   std::function<Shape(const std::string&)> shape_of_;
-  std::function<std::string(const std::string&)> shard_without_;
+  std::function<std::string(const std::string&)> shard_note_;
   bool fills_;  // missing tensors get names like the others
   bool is_checkpoint_;
   MapBuilder builder_;
@@ -378,8 +375,7 @@ TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& file
   names.know_shapes([&](const std::string& name) { return io::StoredWeight(files, name).shape(); });
   names.know_shards([&](const std::string& name) {
     for (const std::string& s : spellings(name, model.family().tensor_prefixes()))
-      if (const std::string_view shard = files.shard_without(s); !shard.empty())
-        return std::string(shard);
+      if (std::string note = files.shard_note(s); !note.empty()) return note;
     return std::string();
   });
   TensorMap map = names.run(names.has_own_names());
