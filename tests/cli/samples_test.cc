@@ -122,7 +122,7 @@ TEST(Samples, OfTheLastStepAreMadeAfterASignal) {
   folder.write("run.toml", text);
   const Finished f = lamina::testing::run_shell(
       "env --default-signal=INT " LAMINA_BUILD_DIR
-      "/bin/lamina train run.toml & for i in {1..500}; do "
+      "/bin/lamina train run.toml & for i in {1..3000}; do "
       "grep -q '\"step\":4,\"eval' out/metrics.jsonl && break; sleep 0.02; done; "
       "kill -INT $!; wait $!",
       {.folder = folder.path()});
