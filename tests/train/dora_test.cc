@@ -2,11 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <random>
 
 #include "autodiff/vjp.h"
+#include "cli/spoilt_model.h"
 #include "io/weight_files.h"
 #include "program/bound_program.h"
 #include "support/expect_error.h"
@@ -204,6 +206,37 @@ TEST(Dora, TheFilesOfPeftHoldTheAdapter) {
   LoraRun next(folder, with({"train.from=" + adapter, "run.out=" + folder / "second"}));
   EXPECT_TRUE(next.train(0).stopped);
   EXPECT_EQ(logits_of(load_f32(next.checkpoint())), want);
+}
+
+// A pruned row has the length 0, until its row of b is no longer 0.
+TEST(Dora, RowsOfZerosLearn) {
+  const TempDir folder;
+  add_golden_model(folder, "llama3_gqa");
+  constexpr std::size_t kColumns = 48, kRow = 3;
+  cli::spoil_tensor(folder / "model", "model.layers.0.mlp.down_proj.weight", [&](auto bytes) {
+    const std::size_t row = bytes.size() / kColumns;  // 48 outputs
+    std::ranges::fill(bytes.subspan(kRow * row, row), std::byte{});
+  });
+  const std::vector<float> before = logits_of(load_f32(folder / "model"));
+  {
+    LoraRun dora(folder, kDora);
+    EXPECT_TRUE(dora.train(0).stopped);
+    EXPECT_LT(difference(logits_of(load_f32(dora.checkpoint())), before), 1e-5);
+    const model::Loaded merged = merged_into(folder / "start", dora.checkpoint());
+    EXPECT_LT(difference(logits_of(merged), before), 1e-5);
+  }
+  LoraRun rest(folder, kDora);
+  for (const train::StepResult& step : rest.steps()) EXPECT_TRUE(std::isfinite(step.loss));
+  const model::Loaded after = load_f32(rest.checkpoint());
+  const auto values = copy_of(after.model(), after.weights.pointers());
+  const int up = after.model().parameters().find("layers.0.feed_forward.w2.lora_b");
+  ASSERT_GE(up, 0);
+  const auto learned =
+      std::span(values[static_cast<std::size_t>(up)]).subspan(kRow * std::size_t{kRank}, kRank);
+  EXPECT_TRUE(std::ranges::any_of(learned, [](float v) { return v != 0; }));
+  const std::vector<float> adapted = logits_of(after);
+  EXPECT_LT(difference(logits_of(merged_into(folder / "merged", rest.checkpoint())), adapted),
+            1e-4);
 }
 
 TEST(Dora, ResumesToTheSameBits) {

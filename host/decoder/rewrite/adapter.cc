@@ -146,10 +146,17 @@ class Adapters {
     const DType wide = sum_dtype(y.dtype());
     const Tensor length =
         ops::adapted_lengths(inputs[in::kW], matrix.up, matrix.down, {.scale = adapter_.scale});
-    const Tensor ratio = ops::cast(matrix.magnitude, wide) / ops::stop_gradient(length);
+    const Tensor ratio = ratio_of(ops::cast(matrix.magnitude, wide), ops::stop_gradient(length));
     const Tensor changed =
         ops::cast(product, wide) * ops::shift(ratio, -1) + ops::cast(added, wide) * ratio;
     return y + ops::cast(changed, y.dtype());
+  }
+
+  // A row of zeros has no length to divide by. Any ratio gives zeros; with 1, its `b` learns.
+  static Tensor ratio_of(Tensor magnitude, Tensor length) {
+    const Tensor one = ops::number_like(length, 1);
+    const Tensor is_zero = ops::equal(length, ops::number_like(length, 0));
+    return ops::select(is_zero, one, magnitude / ops::select(is_zero, one, length));
   }
 
   Rewriter& r_;

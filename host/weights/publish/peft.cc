@@ -88,9 +88,10 @@ void merge_adapter(const decoder::Model& model, int parameter, const ParameterVa
       row[i] = static_cast<double>(out[i]) + model.adapter()->scale * row[i];
       squared += row[i] * row[i];
     }
-    const double by = lengths.empty() ? 1
-                                      : static_cast<double>(lengths[static_cast<std::size_t>(o)]) /
-                                            std::sqrt(squared);
+    const double by =
+        lengths.empty() || squared == 0
+            ? 1  // also of a row of zeros, as in training
+            : static_cast<double>(lengths[static_cast<std::size_t>(o)]) / std::sqrt(squared);
     for (std::size_t i = 0; i < row.size(); ++i) out[i] = static_cast<float>(by * row[i]);
   }
 }
