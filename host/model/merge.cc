@@ -1,6 +1,7 @@
 #include "model/merge.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 
@@ -9,6 +10,7 @@
 #include "model/export.h"
 #include "model/new_directory.h"
 #include "model/scratch_model.h"
+#include "weights/check/finite.h"
 #include "weights/publish/peft.h"
 #include "weights/publish/published_form.h"
 #include "weights/weights.h"
@@ -17,6 +19,14 @@ namespace lamina::model {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Throws for a matrix whose sum has values that are not finite: names the tensor that has them.
+[[noreturn]] void refuse_values(const std::string& matrix, const OpenedModel& adapted) {
+  weights::require_finite(*adapted.model, *adapted.weight_files());
+  throw UserError(ExitCode::checkpoint, {matrix,
+                                         "with its adapter has values beyond float32",
+                                         {"the adapter is damaged, or of another model"}});
+}
 
 void write_merged(const decoder::Model& base, const OpenedModel& adapted,
                   const ScratchModel& scratch, const Backend& backend) {
@@ -32,6 +42,8 @@ void write_merged(const decoder::Model& base, const OpenedModel& adapted,
     if (!weights::has_adapter(model, parameter)) return weight;
     merged.assign(weight.begin(), weight.end());
     weights::merge_adapter(model, parameter, values, merged);
+    if (!std::ranges::all_of(merged, [](float x) { return std::isfinite(x); }))
+      refuse_values(p.name, adapted);
     return std::span<const float>(merged);
   };
   scratch.write(base, merged_values, adapted.directory);

@@ -1,4 +1,4 @@
-// An exported model with other bytes in one of its tensors, or with other names.
+// An exported model, or an adapter, with other bytes in one of its tensors or with other names.
 #pragma once
 
 #include <filesystem>
@@ -13,8 +13,9 @@
 namespace lamina::cli {
 
 inline void spoil_tensor(const std::string& model, std::string_view tensor,
-                         const std::function<void(std::span<std::byte>)>& change) {
-  const std::string file = model + "/model.safetensors", spoilt = model + "/spoilt";
+                         const std::function<void(std::span<std::byte>)>& change,
+                         const std::string& stem = "model") {
+  const std::string file = model + "/" + stem + ".safetensors", spoilt = model + "/spoilt";
   {
     const io::SafetensorsFile from(file);
     const std::span<const std::byte> whole = from.tensor(tensor).bytes;

@@ -2,8 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <filesystem>
+#include <limits>
 
+#include "cli/spoilt_model.h"
 #include "core/read_file.h"
 #include "inspect/plan/model_plan.h"
 #include "model/merge.h"
@@ -179,6 +184,67 @@ TEST(Lora, MergedComputesTheSameWithinRounding) {
   EXPECT_THAT(after.names(), ::testing::UnorderedElementsAreArray(before.names()));
   for (std::string_view name : before.names())
     EXPECT_EQ(after.tensor(name).dtype, before.tensor(name).dtype) << name;
+}
+
+constexpr const char* kUp = "base_model.model.model.layers.1.self_attn.q_proj.lora_B.weight";
+
+// An adapter of the copied model `from`, whose `b` of one matrix has this value everywhere.
+std::string adapter_with(const TempDir& folder, const std::string& from, float value) {
+  LoraRun lora(folder, {"train.from=" + from, "lora.alpha=80"});
+  lora.train(0);
+  const std::string adapter = copy_adapter(folder, lora.checkpoint());
+  cli::spoil_tensor(
+      adapter, kUp,
+      [&](std::span<std::byte> bytes) {
+        for (std::size_t at = 0; at < bytes.size(); at += sizeof value)
+          std::memcpy(bytes.data() + at, &value, sizeof value);
+      },
+      "adapter_model");
+  return adapter;
+}
+
+TEST(Lora, MergedFitsItsType) {
+  const TempDir folder;
+  add_golden_model(folder, "llama3_gqa");
+  const std::string half = folder / "half";
+  const auto source = model::open(folder / "model", built_plugins(), {}, {});
+  weights::export_to_hf(*source.model, folder / "model", half, {.dtype = DType::f16});
+  const std::string adapter = adapter_with(folder, half, 1e6f);
+  const auto merge = [&](const std::string& to, std::optional<DType> dtype) {
+    model::merge_to_hf(half, {.adapter = adapter}, to, dtype, built_plugins(), cpu::cpu_backend());
+  };
+  const std::string merged = folder / "merged";
+  EXPECT_ERROR_SAYS(merge(merged, {}), ExitCode::checkpoint,
+                    merged +
+                        ": tensor 'model.layers.1.self_attn.q_proj.weight' would have the "
+                        "value ");
+  EXPECT_ERROR_SAYS(merge(merged, {}), ExitCode::checkpoint,
+                    ", which is beyond float16\n  give --dtype bfloat16 or --dtype float32");
+  EXPECT_FALSE(fs::exists(merged));
+  merge(merged, DType::bf16);
+  const model::Loaded wide = load_f32(merged);
+  for (const std::vector<float>& values : copy_of(wide.model(), wide.weights.pointers()))
+    EXPECT_TRUE(std::ranges::all_of(values, [](float v) { return std::isfinite(v); }));
+  EXPECT_ERROR_SAYS(
+      weights::export_to_hf(wide.model(), merged, folder / "narrow", {.dtype = DType::f16}),
+      ExitCode::checkpoint, "beyond float16");
+}
+
+TEST(Lora, MergedHasNumbersAlone) {
+  const TempDir folder;
+  add_golden_model(folder, "llama3_gqa");
+  const std::string model = folder / "model", merged = folder / "merged",
+                    adapter = adapter_with(folder, model, std::numeric_limits<float>::infinity());
+  const auto merge = [&](const std::string& of) {
+    model::merge_to_hf(model, {.adapter = of}, merged, {}, built_plugins(), cpu::cpu_backend());
+  };
+  EXPECT_ERROR_SAYS(merge(adapter), ExitCode::checkpoint,
+                    adapter + "/adapter_model.safetensors: tensor '" + kUp + "' has the value inf");
+  EXPECT_FALSE(fs::exists(merged));
+  const TempDir other;
+  add_golden_model(other, "llama3_gqa");
+  EXPECT_ERROR_SAYS(merge(adapter_with(other, model, 3e38f)), ExitCode::checkpoint,
+                    "layers.1.attention.wq.weight: with its adapter has values beyond float32");
 }
 
 TEST(Lora, TrainingContinuesWithAnExistingAdapter) {

@@ -1,6 +1,7 @@
 // Finds weights that are not finite numbers.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "decoder/model.h"
@@ -14,5 +15,10 @@ void require_finite(const decoder::Model& model, const io::WeightFiles& files);
 
 // Likewise for the values of one tensor.
 void require_finite(const io::WeightFiles& files, const std::string& tensor);
+
+// Throws UserError (class checkpoint) for the first finite value that the type of the tensor rounds
+// to infinity. `where` names the new files.
+void require_range(std::span<const float> values, const io::TensorSpec& tensor,
+                   const std::string& where);
 
 }  // namespace lamina::weights

@@ -129,9 +129,10 @@ TransferPlan plan_transfers(const decoder::Model& model, const io::WeightFiles& 
 class TransferReader {
  public:
   TransferReader(const io::WeightFiles& files, const TransferPlan& plan,
-                 const ExportOptions& options)
+                 const ExportOptions& options, std::string to)
       : files_(files),
         plan_(plan),
+        to_(std::move(to)),
         workers_(options.workers),
         blocks_(options.blocks),
         quantises_(options.compressed) {}
@@ -142,6 +143,7 @@ class TransferReader {
     if (quantises_) require_plain_values(t);
     if (t.tensor < 0) return files_.tensor(t.stored).bytes;
     const std::vector<float> values = plan_.reassembled ? assembled(t) : decoded(t);
+    require_range(values, t.spec, to_);
     bytes_.resize(values.size() * static_cast<std::size_t>(size_bytes(t.spec.dtype)));
     store(values, t.spec.dtype, 0, bytes_.data());
     return bytes_;
@@ -227,6 +229,7 @@ class TransferReader {
 
   const io::WeightFiles& files_;
   const TransferPlan& plan_;
+  std::string to_;  // in errors
   const Workers& workers_;
   const std::vector<std::vector<std::byte>>* blocks_;  // may be null
   bool quantises_;
@@ -365,7 +368,7 @@ Exported export_to_hf(const decoder::Model& model, const std::string& from, cons
     out.num_bytes += io::num_bytes(t.spec);
   }
   out.num_tensors = static_cast<std::int64_t>(specs.size());
-  TransferReader reader(files, plan, options);
+  TransferReader reader(files, plan, options, to);
   io::DirectoryCommit commit(to);
   // Before the weights: training may remove `from`, but not open files.
   io::copy_side_files(from, commit.path());
