@@ -132,6 +132,11 @@ TEST(AdapterConfig, ReadsTheSavedConfigOfPeft) {
   EXPECT_FALSE(config.dora);
 }
 
+TEST(AdapterConfig, TakesAllLinearInAnyCase) {
+  for (const char* json : {"\"ALL-LINEAR\"", "\"All-Linear\""})
+    EXPECT_EQ(read_with("target_modules", json), read_with("target_modules", "\"all-linear\""));
+}
+
 TEST(AdapterConfig, UsesEachKeyOrKnowsItWithoutEffectOrRefusesItByName) {
   const PeftConfig saved = read_with("", "");
   for (const KeyOfPeft& key : keys_of_peft())

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "core/json_writer.h"
+#include "core/lower_case.h"
 #include "publishers/formats.h"
 #include "text/python_pattern.h"
 #include "text/regex.h"
@@ -102,12 +103,12 @@ std::vector<std::string> names_in(const JsonValue& list) {
 
 void read_targets(const JsonValue& all, PeftConfig& out) {
   const JsonValue targets = all.at("target_modules");
-  if (targets.is_string() && targets.as_string() != kAllLinear)
-    out.target_pattern = targets.as_string();
-  else if (targets.is_string())
+  if (!targets.is_string())
+    out.target_modules = names_in(targets);
+  else if (lower_case(targets.as_string()) == kAllLinear)  // "ALL-LINEAR" is the same for PEFT
     out.target_modules = {std::string(kAllLinear)};
   else
-    out.target_modules = names_in(targets);
+    out.target_pattern = targets.as_string();
   if (out.target_modules.empty() && out.target_pattern.empty())
     targets.fail("must contain a module, got " + targets.describe());
   const JsonValue excluded = all.find("exclude_modules");
