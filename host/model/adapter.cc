@@ -125,6 +125,13 @@ namespace {
 
 const char* const kMergeIt = "merge it into its model with PEFT, and use the merged model";
 
+std::string config_in(const std::string& directory) {
+  return fmt::format("{}/{}", directory, publishers::kAdapterConfig);
+}
+std::string weights_in(const std::string& directory) {
+  return fmt::format("{}/{}.safetensors", directory, publishers::kAdapterStem);
+}
+
 // The modules of a model by every name that files may use.
 class ModuleTable {
  public:
@@ -169,8 +176,8 @@ class SavedAdapter {
   SavedAdapter(const decoder::Model& base, const std::string& directory)
       : base_(base),
         directory_(directory),
-        config_path_(fmt::format("{}/{}", directory, publishers::kAdapterConfig)),
-        path_(fmt::format("{}/{}.safetensors", directory, publishers::kAdapterStem)),
+        config_path_(config_in(directory)),
+        path_(weights_in(directory)),
         config_(weights::read_peft_config(directory)),
         targets_(config_, config_path_),
         matrices_(adapter_matrices(base)),
@@ -238,8 +245,15 @@ class SavedAdapter {
   void check_parts(const io::WeightFiles& files, const std::string& module) const {
     for (const std::string_view part :
          {publishers::kAdapterDown, publishers::kAdapterUp, publishers::kAdapterMagnitude}) {
-      if (part == publishers::kAdapterMagnitude && !config_.dora) continue;
       const std::string name = fmt::format("{}{}{}", publishers::kAdapterPrefix, module, part);
+      if (part == publishers::kAdapterMagnitude && !config_.dora) {
+        if (files.contains(name))
+          refuse(path_,
+                 fmt::format("has the tensor '{}' of DoRA, but use_dora of {} is not true", name,
+                             publishers::kAdapterConfig),
+                 "PEFT does not use it: correct one of the two files");
+        continue;
+      }
       if (!files.contains(name))
         refuse(path_,
                fmt::format("tensor '{}' is missing; other tensors of this matrix exist", name),
@@ -321,6 +335,27 @@ class SavedAdapter {
 
 decoder::Adapter adapter_of(const decoder::Model& base, const std::string& directory) {
   return SavedAdapter(base, directory).read();
+}
+
+std::unique_ptr<decoder::Model> make_with_adapter(const decoder::Model& base,
+                                                  const std::string& directory,
+                                                  const MakeAdapted& make) {
+  const decoder::Adapter adapter = adapter_of(base, directory);
+  try {
+    return make(adapter);
+  } catch (const UserError& error) {
+    const ErrorText& text = error.text();
+    if (!text.where.starts_with("lora.")) throw;
+    // Keys of [lora] are not the user's here: names the adapter, and the module in place of ours.
+    for (const AdapterMatrix& m : adapter_matrices(base))
+      if (adapter.find(m.block, m.name) &&
+          text.what.find(fmt::format("'{}'", m.name)) != text.what.npos)
+        throw UserError(ExitCode::checkpoint,
+                        {weights_in(directory),
+                         fmt::format("has an adapter of '{}': {}", last_part(m.module), text.what),
+                         {kMergeIt}});
+    throw UserError(ExitCode::checkpoint, {weights_in(directory), text.what, {kMergeIt}});
+  }
 }
 
 }  // namespace lamina::model

@@ -1,6 +1,8 @@
 // Finds the matrices of a model that an adapter's configuration selects.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "decoder/model.h"
@@ -18,5 +20,12 @@ decoder::Adapter adapter_of(const decoder::Model& base, const weights::PeftConfi
 // target_modules does not list its module (PEFT would not use it), or if a matrix has an adapter in
 // only some of its layers or experts.
 decoder::Adapter adapter_of(const decoder::Model& base, const std::string& directory);
+
+// Returns the model that `make` builds with the adapter in `directory`. Errors: as adapter_of();
+// exit 4 with the module if the graphs have no place for its adapter.
+using MakeAdapted = std::function<std::unique_ptr<decoder::Model>(const decoder::Adapter&)>;
+std::unique_ptr<decoder::Model> make_with_adapter(const decoder::Model& base,
+                                                  const std::string& directory,
+                                                  const MakeAdapted& make);
 
 }  // namespace lamina::model

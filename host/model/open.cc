@@ -285,8 +285,10 @@ OpenedModel open_described(Description& from, const registry::Catalog& plugins,
   const auto read = [&] {
     auto model = std::make_unique<decoder::Model>(make_of(from, plugins, with_tokens));
     if (from.adapter.empty()) return model;
-    with_tokens.adapter = adapter_of(*model, from.adapter);
-    return std::make_unique<decoder::Model>(make(from.source, plugins, with_tokens));
+    return make_with_adapter(*model, from.adapter, [&](const decoder::Adapter& adapter) {
+      with_tokens.adapter = adapter;
+      return std::make_unique<decoder::Model>(make(from.source, plugins, with_tokens));
+    });
   };
   auto model = written ? train::as_damage(read) : read();
   return {.directory = from.directory,

@@ -85,10 +85,12 @@ std::unique_ptr<decoder::Model> make_adapted(const config::ModelSource& source,
                                              const std::string& other) {
   auto model = make_model(source, plugins, options);
   if (run.lora.rank == 0 && other.empty()) return model;
-  options.adapter = run.lora.rank > 0
-                        ? adapter_of(*model, lora_of(run), place_of(run, "lora.target_modules"))
-                        : adapter_of(*model, other);
-  return make_model(source, plugins, options);
+  const auto make = [&](const decoder::Adapter& adapter) {
+    options.adapter = adapter;
+    return make_model(source, plugins, options);
+  };
+  if (run.lora.rank == 0) return make_with_adapter(*model, other, make);
+  return make(adapter_of(*model, lora_of(run), place_of(run, "lora.target_modules")));
 }
 
 // Adds the adapter's PEFT configuration to the side files of every checkpoint, for a base that is
@@ -312,9 +314,11 @@ Pair make_both(const config::RunConfig& run, const Description& from,
   Pair out;
   out.source = make_model(from.source, plugins, options);
   if (!from.adapter.empty()) {
-    decoder::ModelOptions adapted = options;
-    adapted.adapter = adapter_of(*out.source, from.adapter);
-    out.source = make_model(from.source, plugins, adapted);
+    out.source = make_with_adapter(*out.source, from.adapter, [&](const auto& adapter) {
+      decoder::ModelOptions adapted = options;
+      adapted.adapter = adapter;
+      return make_model(from.source, plugins, adapted);
+    });
   }
   out.model = make_own(run, from, *out.source, plugins, options);
   check_start_keys(run, from, plugins, options, *out.model, *out.source);

@@ -184,9 +184,11 @@ TEST(AdapterNames, MayBeOfExpertsAlone) {
   EXPECT_THAT(named_as_experts("deepseek_v2_predicts", dense), StartsWith("mlp."));
 }
 
-// An adapter of q_proj and v_proj, which tests change.
+// An adapter, of q_proj and v_proj by default, which tests change.
 struct Saved : Written {
-  Saved() : Written("llama3_gqa", "\"q_proj\", \"v_proj\"") {}
+  explicit Saved(const std::string& golden = "llama3_gqa",
+                 const std::string& targets = "\"q_proj\", \"v_proj\"")
+      : Written(golden, targets) {}
 
   void set(const std::string& key, const std::string& json) const {
     const std::string path = directory + "/adapter_config.json";
@@ -268,6 +270,25 @@ void rename_tensors(const std::string& directory,
       directory, specs,
       [&](const io::TensorSpec& spec) { return files.tensor(old.at(spec.name)).bytes; },
       {.stem = "adapter_model"});
+}
+
+TEST(AdapterOfPeft, IsOfMatricesThatALinearReads) {
+  SKIP_WITHOUT("deepseek_v2_group");
+  const Saved saved("deepseek_v2_group", "\"kv_a_proj_with_mqa\"");
+  rename_tensors(saved.directory, [](const std::string& name) {
+    return std::regex_replace(name, std::regex("kv_a_proj_with_mqa"), "kv_b_proj");
+  });
+  saved.set("target_modules", "[\"kv_b_proj\"]");
+  const std::string file = saved.directory + "/adapter_model.safetensors";
+  EXPECT_USER_ERROR(saved.logits(), ExitCode::checkpoint,
+                    file +
+                        ": has an adapter of 'kv_b_proj': 'attention.wkv_b.weight' is read by the "
+                        "op latent_attention; an adapter is of matrices that `linear` alone reads\n"
+                        "  merge it into its model with PEFT, and use the merged model")
+  const std::string next = saved.folder.write(
+      "next.toml", "[data]\ntrain = [\"text.txt\"]\n[train]\nfrom = \"adapter\"\nsteps = 2\n");
+  EXPECT_ERROR_SAYS(RunOfFile(next, {}), ExitCode::checkpoint,
+                    file + ": has an adapter of 'kv_b_proj'")
 }
 
 TEST(AdapterOfPeft, HasBothFactorsOfEachMatrix) {

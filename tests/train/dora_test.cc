@@ -273,6 +273,23 @@ TEST(Dora, LearnsInScansOfAccumulatedMicrobatchesWithRematerialisation) {
   }
 }
 
+TEST(Dora, MagnitudesOfAnAdapterWithoutUseDoraAreRefused) {
+  const TempDir folder;
+  LoraRun dora(folder, kDora);
+  dora.train(0);
+  const std::string adapter = copy_adapter(folder, dora.checkpoint()), key = "\"use_dora\": ";
+  std::string config = folder.read("adapter/adapter_config.json");
+  ASSERT_NE(config.find(key + "true"), config.npos);
+  config.replace(config.find(key + "true"), (key + "true").size(), key + "false");
+  folder.write("adapter/adapter_config.json", config);
+  EXPECT_USER_ERROR(load_f32(folder / "model", adapter), ExitCode::checkpoint,
+                    adapter +
+                        "/adapter_model.safetensors: has the tensor 'base_model.model.model.layers."
+                        "0.mlp.down_proj.lora_magnitude_vector' of DoRA, but use_dora of "
+                        "adapter_config.json is not true\n  PEFT does not use it: correct one of "
+                        "the two files")
+}
+
 TEST(Dora, NeedsARank) {
   const TempDir folder;
   EXPECT_ERROR_SAYS(LoraRun(folder, with({"lora.rank=0"})), ExitCode::usage,
