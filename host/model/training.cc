@@ -111,6 +111,11 @@ void add_adapter_file(const config::RunConfig& run, const std::string& other, Tr
         "PEFT 0.21 with transformers 5 does not apply the adapters of '{}', because experts' "
         "modules have the same name; `lamina ckpt merge` writes a model for it",
         module);
+  if (const auto missing = weights::module_missing_in_base(*out.model, form ? &*form : nullptr))
+    log::warning(
+        "PEFT does not load an adapter of '{}' over this base, whose files have separate modules; "
+        "name these in lora.target_modules: \"{}\"; or `lamina ckpt merge` writes a model for it",
+        missing->name, fmt::join(missing->parts, "\", \""));
 }
 
 // Returns whether both have the same matrices and compute the same sums. Settings of training may

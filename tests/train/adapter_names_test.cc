@@ -12,6 +12,7 @@
 #include "model/open.h"
 #include "support/expect_error.h"
 #include "train/lora_run.h"
+#include "weights/publish/hf_export.h"
 #include "weights/publish/peft_names.h"
 
 namespace lamina::testing {
@@ -19,6 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
 // The adapter of a run without steps on a golden model.
@@ -182,6 +185,41 @@ TEST(AdapterNames, MayBeOfExpertsAlone) {
   const std::vector<std::string> dense = {"model.first_k_dense_replace=2",
                                           "model.num_hidden_layers=2"};
   EXPECT_THAT(named_as_experts("deepseek_v2_predicts", dense), StartsWith("mlp."));
+}
+
+// Returns the parts of a module with an adapter that the base of the run lacks.
+std::vector<std::string> missing_in_base(const LoraRun& run) {
+  const auto form = weights::PublishedForm::beside(run.checkpoint());
+  EXPECT_TRUE(form);
+  const auto missing = weights::module_missing_in_base(*run.training.model, &*form);
+  return missing ? missing->parts : std::vector<std::string>{};
+}
+
+// PEFT has no such module over a base whose files have its parts.
+TEST(AdapterNames, OfFusedModulesFitBasesThatHaveThem) {
+  const auto missing = [](const char* golden, const char* targets) {
+    return missing_in_base(Written(golden, targets).run);
+  };
+  EXPECT_THAT(missing("llama3_gqa", "\"qkv_proj\""), ElementsAre("q_proj", "k_proj", "v_proj"));
+  EXPECT_THAT(missing("llama3_gqa", "\"down_proj\", \"gate_up_proj\""),
+              ElementsAre("gate_proj", "up_proj"));
+  EXPECT_THAT(missing("llama3_gqa", "\"all-linear\""), IsEmpty());
+  for (const char* golden : {"phi3_partial", "gpt2_prefixed"})
+    if (has_golden_model(golden)) {
+      EXPECT_THAT(missing(golden, "\"all-linear\""), IsEmpty()) << golden;
+    }
+  const TempDir folder;
+  add_golden_model(folder, "llama3_gqa");
+  const auto source = model::open(folder / "model", built_plugins(), {}, {});
+  weights::export_to_hf(*source.model, folder / "model", folder / "fused",
+                        {.layout = weights::Layout::fused});
+  fs::copy_file(folder / "model/tokenizer.json", folder / "fused/tokenizer.json",
+                fs::copy_options::skip_existing);
+  LoraRun fused(folder, {"train.from=" + folder / "fused",
+                         "lora.target_modules=[\"qkv_proj\", \"gate_up_proj\"]"});
+  fused.train(0);
+  EXPECT_THAT(missing_in_base(fused), IsEmpty());
+  EXPECT_TRUE(weights::module_missing_in_base(*fused.training.model, nullptr));
 }
 
 // An adapter, of q_proj and v_proj by default, which tests change.

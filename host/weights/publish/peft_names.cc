@@ -123,6 +123,36 @@ std::string module_named_as_experts(const decoder::Model& model) {
   return {};
 }
 
+std::optional<MissingModule> module_missing_in_base(const decoder::Model& model,
+                                                    const PublishedForm* form) {
+  const AdapterNames names(model, form);
+  const TensorMap map = published_tensors(model);
+  std::set<std::string> known;  // modules of the base
+  if (form)
+    for (const std::string_view name : form->names()) known.insert(decoder::module_name(name));
+  else
+    for (const PublishedTensor& tensor : map.tensors())
+      known.insert(decoder::module_name(tensor.name));
+  for (const PublishedTensor& tensor : map.tensors()) {
+    if (tensor.pieces.size() < 2 || !tensor.name.ends_with(publishers::kAdapterUp)) continue;
+    const std::string module = module_of_adapter_tensor(names.published(tensor.name));
+    // Names in files may omit the name of the module beside the head.
+    if (std::ranges::any_of(known, [&](const std::string& own) { return is_called(module, own); }))
+      continue;
+    std::map<std::int64_t, std::string> parts;  // by their place in it
+    for (const int index : tensor.pieces) {
+      const Piece& piece = map.pieces()[static_cast<std::size_t>(index)];
+      const std::string matrix = decoder::adapted_name(model.parameters()[piece.parameter].name);
+      const Piece& own = map.pieces_of(model.parameters().find(matrix)).front();
+      parts[piece.view.offset] = last_part(decoder::module_name(map.tensor_of(own).name));
+    }
+    MissingModule out{.name = last_part(module), .parts = {}};
+    for (auto& [offset, part] : parts) out.parts.push_back(std::move(part));
+    return out;
+  }
+  return {};
+}
+
 std::string module_of_adapter_tensor(std::string_view name) {
   if (!name.starts_with(publishers::kAdapterPrefix)) return {};
   name.remove_prefix(publishers::kAdapterPrefix.size());

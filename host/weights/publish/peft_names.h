@@ -2,6 +2,7 @@
 // in which the base is published.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,15 @@ class AdapterNames {
 // classes that are published with experts one by one, even if all layers are dense. Returns "" if
 // there is none.
 std::string module_named_as_experts(const decoder::Model& model);
+
+// A module with an adapter that the base does not have: its files have the parts as modules.
+struct MissingModule {
+  std::string name;                // "qkv_proj"
+  std::vector<std::string> parts;  // "q_proj", "k_proj", "v_proj"
+};
+// Returns the first one, for a base that is published as in `form`; null: in the family's form.
+std::optional<MissingModule> module_missing_in_base(const decoder::Model& model,
+                                                    const PublishedForm* form);
 
 // Returns the module of an adapter's tensor, without PEFT's prefix; "" for other names.
 std::string module_of_adapter_tensor(std::string_view name);
