@@ -42,6 +42,22 @@ std::vector<decoder::AdapterTarget> parts_called(const decoder::Model& base,
   return out;
 }
 
+// Returns the first module of the model that `target` names, by the name in files; "" if there is
+// none.
+std::string module_called(const decoder::Model& base, const std::string& target) {
+  const weights::TensorMap map = weights::published_tensors(base);
+  for (const weights::PublishedTensor& tensor : map.tensors()) {
+    const std::string module = decoder::module_name(tensor.name);
+    if (weights::is_called(module, target)) return module;
+    for (const int piece : tensor.pieces) {
+      const int parameter = map.pieces()[static_cast<std::size_t>(piece)].parameter;
+      const std::string& ours = base.parameters()[parameter].name;
+      if (weights::is_called(decoder::module_name(ours), target)) return module;
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 decoder::Adapter adapter_of(const decoder::Model& base, const weights::PeftConfig& config,
@@ -110,6 +126,16 @@ decoder::Adapter adapter_of(const decoder::Model& base, const weights::PeftConfi
         if (!m.is_part) names.push_back(m.ours);
       }
     std::vector<std::string> notes;
+    if (const std::string module = module_called(base, target); !module.empty()) {
+      notes.emplace_back(
+          "adapters of routers, norms, convolutions, tables and heads are not supported");
+      if (!names.empty())
+        notes.push_back(fmt::format("expected a name such as '{}'", names.front()));
+      throw UserError(
+          ExitCode::usage,
+          {where, fmt::format("'{}' is '{}', which cannot have an adapter", target, module),
+           std::move(notes)});
+    }
     if (const std::string near = nearest_name(target, names); !near.empty())
       notes.push_back(fmt::format("did you mean '{}'?", near));
     else if (!names.empty())

@@ -139,6 +139,22 @@ TEST(LoraOfMatrices, ThatAnotherOpReadsIsRefused) {
                     "an adapter is of matrices that `linear` alone reads");
 }
 
+TEST(LoraOfMatrices, ThatLinearLayersLackIsRefusedByName) {
+  for (const auto& [target, module] :
+       {std::pair{"gate", "model.layers.0.block_sparse_moe.gate"},
+        std::pair{"moe.router", "model.layers.0.block_sparse_moe.gate"},
+        std::pair{"input_layernorm", "model.layers.0.input_layernorm"},
+        std::pair{"lm_head", "lm_head"}, std::pair{"model.embed_tokens", "model.embed_tokens"}}) {
+    const TempDir folder;
+    EXPECT_ERROR_SAYS(LoraRun(folder, targets(fmt::format("\"{}\"", target)), "mixtral_8x"),
+                      ExitCode::usage,
+                      fmt::format("lora.target_modules: '{}' is '{}', which cannot have an "
+                                  "adapter\n  adapters of routers, norms, convolutions, tables "
+                                  "and heads are not supported\n  expected a name such as '",
+                                  target, module))
+  }
+}
+
 TEST(LoraOfExperts, ThatAreOneTensorIsRefused) {
   const TempDir folder;
   EXPECT_ERROR_SAYS(LoraRun(folder, targets("\"moe.experts.w2\""), "gpt_oss_mxfp4"),
