@@ -4,8 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <deque>
+#include <ranges>
 #include <system_error>
 #include <vector>
 
@@ -20,11 +20,12 @@ struct Place {
   struct stat status;
 };
 
-// Returns every place that the system passes from the root to the file, the file first. Places that
-// do not exist are omitted.
+// Returns the file, the links on the way to it, and the folders that contain one of them, the file
+// first. Places that do not exist are omitted. Folders further up are left to the administrator:
+// some systems mount workspaces that are open to all.
 std::vector<Place> places_to(const fs::path& file) {
   constexpr int kMostLinks = 40;  // as on Linux
-  std::vector<Place> out;
+  std::vector<Place> passed;
   const fs::path whole = fs::absolute(file);
   std::deque<fs::path> rest(whole.begin(), whole.end());
   fs::path at;
@@ -36,7 +37,7 @@ std::vector<Place> places_to(const fs::path& file) {
     const fs::path next = at / name;  // the root, if the name is "/"
     Place place{next, {}};
     if (::lstat(next.c_str(), &place.status) == 0) {
-      out.push_back(place);
+      passed.push_back(place);
       std::error_code error;
       const fs::path target =
           S_ISLNK(place.status.st_mode) ? fs::read_symlink(next, error) : fs::path();
@@ -48,7 +49,14 @@ std::vector<Place> places_to(const fs::path& file) {
     }
     at = next;
   }
-  std::ranges::reverse(out);
+  std::vector<Place> out;
+  fs::path folder;  // of the last place in `out`
+  for (const Place& place : passed | std::views::reverse) {
+    const bool is_link = S_ISLNK(place.status.st_mode);
+    if (!out.empty() && !is_link && place.path != folder) continue;
+    out.push_back(place);
+    if (out.size() == 1 || is_link) folder = place.path.parent_path();
+  }
   return out;
 }
 

@@ -347,7 +347,7 @@ TEST(Catalog, RootRefusesALinkThatAnyoneMayExchange) {
   EXPECT_EQ(both.broken()[0].path, folder / "open/x.lamina.so");
 }
 
-TEST(Trust, EveryFolderOnTheWayCounts) {
+TEST(Trust, FoldersOfTheFileAndOfLinksCount) {
   const Folder folder;
   const fs::path file = folder.copy("tiny", "open/p/tiny.lamina.so");
   fs::create_directory(folder / "links");
@@ -358,12 +358,17 @@ TEST(Trust, EveryFolderOnTheWayCounts) {
   for (const fs::path& way : ways) EXPECT_EQ(writable_by_anyone(way), "");
   EXPECT_EQ(writable_by_anyone(folder / "links/self"), "");
   EXPECT_EQ(writable_by_anyone(folder / "links/none/x"), "");
-  open_to_all(folder / "open", true);
-  for (const fs::path& way : ways) EXPECT_EQ(writable_by_anyone(way), "") << "entries are kept";
-  fs::permissions(folder / "open", fs::perms::all);
+  open_to_all(folder / "open");
+  for (const fs::path& way : ways) EXPECT_EQ(writable_by_anyone(way), "") << "further up";
+  open_to_all(folder / "links");
+  EXPECT_NE(writable_by_anyone(folder / "links/x.lamina.so"), "");
+  EXPECT_EQ(writable_by_anyone(file), "");
+  open_to_all(folder / "open/p", true);
+  EXPECT_EQ(writable_by_anyone(file), "") << "entries are kept";
+  fs::permissions(folder / "open/p", fs::perms::all);
   for (const fs::path& way : ways)
     EXPECT_EQ(writable_by_anyone(way), "any user can replace files in '" +
-                                           (folder / "open").string() +
+                                           (folder / "open/p").string() +
                                            "', and this program runs as root");
 }
 
@@ -382,7 +387,7 @@ TEST(Trust, AFileOfAnotherUserIsNamed) {
               ::testing::StartsWith("'" + file.parent_path().string() + "' belongs to user 65534"));
 }
 
-TEST(Trust, ALinkAndAFolderAboveOfAnotherUserAreNamed) {
+TEST(Trust, ALinkAndAFolderOfAnotherUserAreNamed) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to give files away";
   const Folder folder;
   const fs::path file = folder.copy("tiny", "above/p/tiny.lamina.so");
@@ -393,9 +398,9 @@ TEST(Trust, ALinkAndAFolderAboveOfAnotherUserAreNamed) {
   EXPECT_THAT(owned_by_another(link),
               ::testing::StartsWith("'" + link.string() + "' belongs to user 65534"));
   EXPECT_EQ(owned_by_another(file), "");
-  ASSERT_EQ(::chown((folder / "above").c_str(), 65534, 65534), 0);
+  ASSERT_EQ(::chown((folder / "above/p").c_str(), 65534, 65534), 0);
   EXPECT_THAT(owned_by_another(file),
-              ::testing::StartsWith("'" + (folder / "above").string() + "' belongs to user"));
+              ::testing::StartsWith("'" + (folder / "above/p").string() + "' belongs to user"));
 }
 
 }  // namespace
