@@ -133,8 +133,8 @@ LAMINA_SIMD __m512i look_up(__m512i first, __m512i second, __m512i bytes) {
 }
 
 // The rounded products of all bytes without a sign with a scale. Rounding does not depend on the
-// exponent, so only those of the significands are rounded: of normal bytes as if their exponent
-// were zero, and of subnormal ones with zero.
+// exponent, so only products of significands are rounded: of normal bytes as if their exponent were
+// zero, and of subnormal ones with zero.
 class Fp8ProductTable {
  public:
   // False if a product may be infinite or below 2^-126.
@@ -174,7 +174,7 @@ class Fp8ProductTable {
 
   // Stores the products of 64 bytes.
   LAMINA_SIMD void store64(__m512i bytes, bfloat16* out) const {
-    // Unpacking takes eight bytes of each 16: those of the first 32 come first.
+    // Unpacking takes eight bytes of each 16: first come the first 32 bytes.
     bytes = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7), bytes);
     const __m512i lower = look_up(lower_[0], lower_[1], bytes);
     const __m512i signs = _mm512_and_si512(bytes, _mm512_set1_epi8(-128));
