@@ -1,8 +1,12 @@
 #include "model/same_function.h"
 
 #include <algorithm>
+#include <map>
+#include <memory>
+#include <vector>
 
 #include "graph/graph.h"
+#include "graph/rewrite.h"
 #include "passes/dead_code.h"
 
 namespace lamina::model {
@@ -16,9 +20,41 @@ bool has_same_parameters(const decoder::Model& a, const decoder::Model& b) {
                             });
 }
 
+// Puts the nodes of graphs and of the bodies of their loops in order of use, and numbers the values
+// in that order.
+class InOrder {
+ public:
+  Graph run(const Graph& from) {
+    std::vector<ValueId> roots;
+    for (const GraphOutput& output : from.outputs()) roots.push_back(output.value);
+    Graph out;
+    Copier copy(from, out);
+    copy.inputs();
+    for (const NodeId id : order_of_use(from, roots)) {
+      Node node = from.node(id);
+      if (node.op->def->facts.loops) node.set_attr("body", body(node.body()));
+      copy.node(node);
+    }
+    copy.outputs();
+    return out;
+  }
+
+ private:
+  const std::shared_ptr<const Graph>& body(const std::shared_ptr<const Graph>& from) {
+    const auto [at, fresh] = bodies_.try_emplace(from);
+    if (fresh) at->second = std::make_shared<const Graph>(run(*from));
+    return at->second;
+  }
+
+  std::map<std::shared_ptr<const Graph>, std::shared_ptr<const Graph>> bodies_;
+};
+
+// Returns the graph without nodes that only training reads, such as loads of experts. Traces keep
+// them or not, and the order of the other nodes and values may depend on them.
+Graph comparable(const Graph& graph) { return InOrder().run(passes::remove_dead_code(graph)); }
+
 bool is_same(const decoder::ModelGraph& a, const decoder::ModelGraph& b) {
-  // Traces keep what only training reads, such as loads of experts.
-  return same_graph(passes::remove_dead_code(a.graph), passes::remove_dead_code(b.graph)) &&
+  return same_graph(comparable(a.graph), comparable(b.graph)) &&
          std::ranges::equal(
              a.inputs, b.inputs, [](const decoder::InputRole& x, const decoder::InputRole& y) {
                return x.role == y.role && x.members == y.members && x.values == y.values;

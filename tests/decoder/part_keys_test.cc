@@ -1,11 +1,13 @@
 // The host's [model] keys of norms of queries, keys and values, shared values and activations:
 // their effects in the blocks of any family.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "model/same_function.h"
 #include "support/dense_model.h"
 #include "support/expect_error.h"
 #include "support/models.h"
@@ -239,6 +241,27 @@ TEST(PartKeys, ParametersOfTheHostHavePublishedNamesBesideTheFamilys) {
   EXPECT_EQ(published(dense_description("llama2", sinks), "layers.1.attention.sinks"),
             "model.layers.1.self_attn.sinks");
   EXPECT_EQ(published(gpt + sinks, "layers.1.attn.sinks"), "h.1.attn.sinks");
+}
+
+// One value of a flag changes nothing: the one that the family's blocks have anyway.
+TEST(PartKeys, MayRepeatWhatTheBlocksOfAFamilyDo) {
+  for (const TestModel& model : one_model_of_each_family()) {
+    const decoder::Model plain = open_model(model.path);
+    for (const char* key : {"use_qk_norm", "use_v_norm"}) {
+      SCOPED_TRACE(model.name + ": " + key);
+      int accepted = 0, same = 0;
+      for (const bool value : {false, true}) {
+        try {
+          const decoder::Model other = open_changed(model, fmt::format("{} = {}\n", key, value));
+          ++accepted;
+          same += model::computes_the_same(plain, other);
+        } catch (const UserError&) {
+          continue;
+        }
+      }
+      EXPECT_EQ(same, accepted > 0 ? 1 : 0);
+    }
+  }
 }
 
 // A family that lacks one of them gives the reason.

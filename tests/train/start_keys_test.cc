@@ -134,6 +134,19 @@ TEST(KeysOfTheModel, ComeFromTheDirectory) {
   }
 }
 
+TEST(KeysOfTheModel, MayRepeatAValueThatIsNoKeyOfTheDirectory) {
+  for (const auto& [golden, key] :
+       {std::pair{"llama3_gqa", "use_v_norm=false"}, std::pair{"mixtral_8x", "use_v_norm=false"},
+        std::pair{"mixtral_8x", "use_qk_norm=false"},
+        std::pair{"qwen3_moe_norm", "use_qk_norm=true"},
+        std::pair{"qwen3_moe_norm", "qk_norm_with_scale=true"}}) {
+    if (!has_golden_model(golden)) continue;
+    SCOPED_TRACE(std::string(golden) + ": " + key);
+    const TempDir folder;
+    EXPECT_NO_THROW(run_with(folder, golden, {key}));
+  }
+}
+
 TEST(KeysOfTheModel, OfAModelFileCountWithItsDefaults) {
   const TempDir folder;
   LoraRun::write_file(folder, "llama3_gqa");
