@@ -50,6 +50,27 @@ std::vector<std::string> keys_that_others_miss(const std::string& directory,
   return out.empty() && matters(is_own) ? names : out;
 }
 
+// Returns a tensor of `written` that joins matrices which the family publishes apart; "" if there
+// is none.
+std::string joined_tensor(const decoder::Model& model, const weights::TensorMap& written) {
+  const weights::TensorMap apart = weights::published_tensors(model),
+                           fused = weights::published_tensors(model, weights::Layout::fused);
+  const auto name_of = [](const weights::TensorMap& map, int parameter) {
+    const auto pieces = map.pieces_of(parameter);
+    return pieces.empty() ? std::string() : map.tensor_of(pieces.front()).name;
+  };
+  // The last two parts: names before them differ in models with encoders.
+  const auto end = [](std::string_view name) {
+    const std::size_t dot = name.rfind('.', name.rfind('.') - 1);
+    return dot == name.npos ? name : name.substr(dot + 1);
+  };
+  for (int i = 0; i < static_cast<int>(model.parameters().all().size()); ++i) {
+    const std::string name = name_of(written, i), joined = name_of(fused, i);
+    if (!name.empty() && joined != name_of(apart, i) && end(name) == end(joined)) return name;
+  }
+  return "";
+}
+
 }  // namespace
 
 void check_that_it_loads(const std::string& directory, const registry::Catalog& plugins) {
@@ -61,7 +82,15 @@ weights::Exported export_checked(const decoder::Model& model, const std::string&
                                  const std::string& to, const weights::ExportOptions& options,
                                  const registry::Catalog& plugins) {
   return weights::export_to_hf(model, from, to, options, [&](const std::string& written) {
-    check_that_it_loads(written, plugins);
+    const OpenedModel opened = reopen(written, plugins);
+    const weights::TensorMap tensors =
+        weights::match_weights(*opened.model, io::WeightFiles(written));
+    if (const std::string name = joined_tensor(*opened.model, tensors); !name.empty())
+      log::warning(
+          "{}: {} joins matrices that are published apart; transformers does not find them in it, "
+          "and computes another model; lamina reads the export right, and `lamina ckpt export "
+          "--layout published` separates them",
+          to, name);
     if (const auto keys = keys_that_others_miss(written, plugins); !keys.empty())
       log::warning(
           "{}: other programs ignore {} of the object \"lamina\" in config.json, and compute "

@@ -263,6 +263,23 @@ TEST(CkptExport, NamesTheKeysThatOtherProgramsMiss) {
               Not(HasSubstr("other programs ignore")));
 }
 
+TEST(CkptExport, WarnsOfALayoutThatTransformersDoesNotRead) {
+  const TempDir folder;
+  const char* const kWarning =
+      "model.layers.0.self_attn.qkv_proj.weight joins matrices that are published apart; "
+      "transformers does not find them in it";
+  const auto exported = [&](const std::string& from, const char* to, const char* layout) {
+    std::vector<std::string> args = {"export", from, "--to", folder / to};
+    if (*layout) args.insert(args.end(), {"--layout", layout});
+    const Finished result = ckpt(args);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(exported(trained_run(), "fused", "fused"), HasSubstr(kWarning));
+  EXPECT_THAT(exported(folder / "fused", "again", ""), HasSubstr(kWarning));
+  EXPECT_THAT(exported(folder / "fused", "apart", "published"), Not(HasSubstr("joins matrices")));
+}
+
 TEST(CkptExport, NamesNoKeysOfPredictionLayers) {
   const TempDir folder;
   const std::vector<std::string> predicts = {"--set", "model.num_nextn_predict_layers=1"};

@@ -59,7 +59,8 @@ Command ckpt_export_command() {
                           "layout", "LAYOUT", {"published", "fused"}, {},
                           "fused: q_proj, k_proj and v_proj as one tensor qkv_proj, gate_proj "
                           "and up_proj as gate_up_proj; published: the layout in which the family "
-                          "is published, separate for most. Default: as stored. Both can be read."),
+                          "is published, separate for most. Default: as stored. lamina reads both, "
+                          "transformers only the published one."),
                       json_option()},
           .positionals = {{.name = "DIR",
                            .doc = "A run directory, a checkpoint or a Hugging Face directory."}},
