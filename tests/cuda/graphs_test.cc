@@ -8,6 +8,8 @@
 #include <thread>
 
 #include "backends/cuda/context.h"
+#include "backends/cuda/emulation/blas.h"
+#include "backends/cuda/emulation/dnn.h"
 #include "backends/cuda/queue.h"
 #include "cuda/run_kernel.h"
 #include "ops/op.h"
@@ -293,6 +295,52 @@ TEST(CudaGraphs, MemoryThatAnotherThreadFreesIsFreedAfterTheCapture) {
     queue().replay(*recording);
     EXPECT_EQ(out.read()[31], 93);
   }
+}
+
+// A driver that needs time to end a capture, as for many kernels.
+DriverResult end_slowly(cuda::StreamHandle stream, cuda::GraphHandle* graph) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  return api().end_capture(stream, graph);
+}
+
+TEST(CudaGraphs, MemoryIsNotFreedWhileTheDriverEndsTheCapture) {
+  static const cuda::DriverApi slow = [] {
+    cuda::DriverApi out = api();
+    out.end_capture = end_slowly;
+    return out;
+  }();
+  const auto gpu =
+      cuda::open_backend(slow, cuda::emulation::images(), 0,
+                         {.blas = cuda::emulation::blas_api, .dnn = cuda::emulation::dnn_opened});
+  auto& mine = static_cast<cuda::CudaQueue&>(gpu->context().queue());
+  const auto kept = gpu->allocate(64);
+  auto memory = gpu->allocate(64);
+  mine.begin_recording();
+  mine.fill({*kept, 0, {DType::f32, {16}, {}}}, std::byte{0});
+  std::thread frees([&] { memory = nullptr; });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const auto recording = mine.end_recording(nullptr);
+  frees.join();
+  EXPECT_NE(recording, nullptr);
+}
+
+TEST(CudaGraphs, ThreadsThatWaitForACaptureContinueIfTheGpuIsGivenUp) {
+  const auto gpu = cuda::emulation::open_emulated_gpu();
+  auto& context = static_cast<cuda::CudaContext&>(gpu->context());
+  auto& mine = static_cast<cuda::CudaQueue&>(context.queue());
+  auto memory = gpu->allocate(64);
+  mine.begin_recording();
+  std::thread frees([&] { memory = nullptr; });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_ERROR_SAYS(context.give_up({"cuda", "a kernel does not end", {}}), ExitCode::memory,
+                    "does not end");
+  EXPECT_ERROR_SAYS(mine.end_recording(nullptr), ExitCode::memory, "does not end");
+  EXPECT_FALSE(mine.is_recording());
+  frees.join();
+  // The driver refuses calls of this thread until the capture has ended.
+  cuda::GraphHandle graph = nullptr;
+  EXPECT_EQ(api().end_capture(mine.stream(), &graph), DriverResult::success);
+  api().destroy_graph(graph);
 }
 
 TEST(CudaGraphs, ACaptureIsEndedByItsThreadOnItsStream) {

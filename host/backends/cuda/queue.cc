@@ -156,12 +156,19 @@ void CudaQueue::begin_recording() {
   is_recording_ = true;
 }
 
+// Threads that wait for the capture continue when the driver has ended it, or if the GPU was given
+// up.
 CudaQueue::OwnedGraph CudaQueue::end_capture() {
+  struct End {
+    CudaQueue& queue;
+    ~End() {
+      queue.is_recording_ = false;
+      CudaContext::set_capturing(false);
+      queue.context_.progress().set_capturing(false);
+    }
+  } const end{*this};
   const DriverApi& api = context_.api();
   context_.enter();
-  is_recording_ = false;
-  CudaContext::set_capturing(false);
-  context_.progress().set_capturing(false);
   GraphHandle captured = nullptr;
   const DriverResult ended = api.end_capture(stream_, &captured);
   return {ended == DriverResult::success ? captured : nullptr, api.destroy_graph};
