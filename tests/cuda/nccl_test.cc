@@ -14,6 +14,7 @@
 #include "runtime/host_access.h"
 #include "support/expect_error.h"
 #include "support/paths.h"
+#include "support/temp_dir.h"
 
 namespace lamina::testing {
 namespace {
@@ -129,6 +130,16 @@ TEST_F(NcclOfFour, AnAlgorithmThatTheUserAsksForStays) {
   setenv("NCCL_ALGO", "NVLS", 1);
   EXPECT_GT(sums_of_calls().size(), 1u);
   EXPECT_STREQ(std::getenv("NCCL_ALGO"), "NVLS");
+  unsetenv("NCCL_ALGO");
+}
+
+TEST_F(NcclOfFour, AnAlgorithmOfAConfigurationFileStays) {
+  const TempDir dir;
+  unsetenv("NCCL_ALGO");
+  setenv("NCCL_CONF_FILE", dir.write("nccl.conf", "# all runs\nNCCL_ALGO=Ring\n").c_str(), 1);
+  connect(2);
+  EXPECT_STREQ(std::getenv("NCCL_ALGO"), "Ring");
+  unsetenv("NCCL_CONF_FILE");
   unsetenv("NCCL_ALGO");
 }
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -121,6 +122,17 @@ bool allows_nvls() {
   const std::string_view list(text);
   const bool excludes = list.starts_with('^');
   return (list.find("NVLS") != list.npos) != excludes;
+}
+
+// Sets the variables of the file that NCCL_CONF_FILE names, "NAME=value" in each line, unless the
+// environment has them. NCCL reads its files in its first call only.
+void read_configuration() {
+  const char* const path = std::getenv("NCCL_CONF_FILE");
+  if (!path) return;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);)
+    if (const std::size_t end = line.find('='); !line.starts_with('#') && end != line.npos)
+      setenv(line.substr(0, end).c_str(), line.c_str() + end + 1, 0);
 }
 
 // Ends the collectives of all ranks with an error. REQUIRES: the mutex of the clique is locked.
@@ -334,6 +346,7 @@ NcclResult end_group() {
 NcclResult version(int* version) { return *version = 22809, NcclResult::success; }
 
 NcclResult make_unique_id(UniqueId* id) {
+  read_configuration();
   Nccl& nccl = Nccl::instance();
   const std::lock_guard lock(nccl.mutex);
   const std::string text = kMagic + std::to_string(nccl.cliques.size());

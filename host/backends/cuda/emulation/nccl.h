@@ -1,9 +1,9 @@
 // A double of NCCL between the emulated GPUs of this process. Sums are added in the order of ranks,
 // in f32; with NVLS, which it takes unless NCCL_ALGO excludes it, another rank begins in each call.
-// Calls of
-// communicators do not block: their work is added to the stream later, as the state of the
-// communicator shows. It reports calls that differ between ranks, communicators on several streams,
-// a GPU that is used by two ranks, and memory of other GPUs.
+// It reads the file of NCCL_CONF_FILE. Calls of communicators do not block: their work is added to
+// the stream later, as the state of the communicator shows. It reports calls that differ between
+// ranks, communicators on several streams, a GPU that is used by two ranks, and memory of other
+// GPUs.
 #pragma once
 
 #include "backends/cuda/nccl/api.h"

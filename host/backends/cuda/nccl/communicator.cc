@@ -213,7 +213,8 @@ class GpuRank final : public Communicator {
 };
 
 // Sums of NVLS are added by the switch, in an order that differs between calls (NVIDIA/nccl issue
-// 1497). NCCL takes it by itself on GPUs with NVSwitch. A choice of the user stays.
+// 1497). NCCL takes it by itself on GPUs with NVSwitch. A choice of the user stays: the first call
+// of NCCL has added the variables of its configuration files to the environment.
 void exclude_nvls() { setenv("NCCL_ALGO", "^NVLS", 0); }
 
 }  // namespace
@@ -223,11 +224,11 @@ std::vector<std::unique_ptr<Communicator>> connect(const NcclApi& api,
                                                    std::span<const std::string> names,
                                                    std::chrono::milliseconds limit) {
   LAMINA_ASSERT(gpus.size() == names.size());
-  exclude_nvls();
   const auto shared = std::make_shared<Shared>(api, names, limit);
   UniqueId id = {};
   if (const NcclResult result = api.make_unique_id(&id); result != NcclResult::success)
     fail(fmt::format("connecting the GPUs: NCCL: {}", text_of(api.error_text(result))));
+  exclude_nvls();
   std::vector<GpuRank*> made;
   std::vector<std::unique_ptr<Communicator>> out;
   for (std::size_t i = 0; i < gpus.size(); ++i) {
