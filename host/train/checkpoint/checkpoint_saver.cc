@@ -123,8 +123,10 @@ void CheckpointSaver::tell(const SavedCheckpoint& saved, const SaveEvents& event
   retry_steps_ = 1;
   if (events.checkpoint) events.checkpoint(saved);
   for (const std::string& problem : saved.problems)
-    log::warning("an old checkpoint stays, its removal is tried again after the next one: {}",
-                 problem);
+    if (std::ranges::find(problems_, problem) == problems_.end())
+      log::warning("an old checkpoint stays, its removal is tried again after the next one: {}",
+                   problem);
+  problems_ = saved.problems;
 }
 
 void CheckpointSaver::take(const SavedCheckpoint& saved, std::int64_t step,

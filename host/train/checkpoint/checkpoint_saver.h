@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "config/sections.h"
 #include "train/checkpoint/checkpoint_writer.h"
@@ -74,6 +75,7 @@ class CheckpointSaver {
   std::int64_t last_saved_ = -1;
   std::int64_t retry_at_ = -1;  // the step after which a checkpoint is tried again
   std::int64_t retry_steps_ = 1;
+  std::vector<std::string> problems_;  // of the last save, reported
   CheckpointWriter writer_;
 };
 
