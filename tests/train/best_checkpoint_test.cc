@@ -2,6 +2,7 @@
 #include "train/checkpoint/best_checkpoint.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -66,6 +67,34 @@ TEST(BestCheckpoint, DamagedOnesAreSkippedAndUnreadOnesAreNot) {
   ASSERT_EQ(unread.size(), 1u);
   EXPECT_EQ(unread[0].path, checkpoint_path(run.path(), 1));
   EXPECT_NE(unread[0].problem.find("newer lamina"), std::string::npos);
+}
+
+// Root may search every directory, so the test process changes to another user.
+TEST(BestCheckpoint, OneInADirectoryThatCannotBeSearchedIsUnread) {
+  namespace fs = std::filesystem;
+  const TempDir run;
+  write_validated(run, 1, 5.0, 4);
+  write_validated(run, 2, 5.5, 4);
+  for (const std::string& folder : {run.path(), checkpoints_directory(run.path())})
+    fs::permissions(folder, fs::perms::all);
+  fs::permissions(checkpoint_path(run.path(), 1), fs::perms::none);
+  const auto as_nobody = [&] {
+    if (::geteuid() == 0 && ::setresuid(65534, 65534, 65534) != 0) ::_exit(1);
+    std::vector<UnreadCheckpoint> unread;
+    const auto best = best_checkpoint(run.path(), {}, &unread);
+    if (!best || best->loss != 5.5 || unread.size() != 1) ::_exit(2);
+    if (!list_incomplete(run.path()).empty()) ::_exit(3);
+    try {
+      best_checkpoint(run.path());
+      ::_exit(0);
+    } catch (const Error& e) {
+      ::write(STDERR_FILENO, e.what(), std::string_view(e.what()).size());
+      ::_exit(static_cast<int>(e.code()));
+    }
+  };
+  EXPECT_EXIT(as_nobody(), ::testing::ExitedWithCode(4),
+              "step-00000001/manifest.json: .*: permission denied");
+  fs::permissions(checkpoint_path(run.path(), 1), fs::perms::all);
 }
 
 // It may be the best one.

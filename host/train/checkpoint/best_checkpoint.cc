@@ -30,7 +30,7 @@ std::optional<ValidatedCheckpoint> read_validation(const std::string& checkpoint
   } catch (const UserError&) {
     // Unless it was removed meanwhile, it may be the best one, and must not seem to be none.
     std::error_code ec;
-    if (fs::exists(fs::path(checkpoint) / io::kManifestName, ec)) throw;
+    if (fs::exists(fs::path(checkpoint) / io::kManifestName, ec) || ec) throw;
   }
   return std::nullopt;
 }

@@ -40,7 +40,9 @@ std::optional<std::vector<CheckpointEntry>> try_list(const fs::path& directory, 
     const std::optional<std::int64_t> step = step_of(entry.path().filename().string());
     if (!step) continue;
     std::error_code ec;
-    const bool has_manifest = fs::is_regular_file(entry.path() / io::kManifestName, ec);
+    const fs::file_status manifest = fs::status(entry.path() / io::kManifestName, ec);
+    // If it cannot be looked up, it may exist; its reader reports the error.
+    const bool has_manifest = fs::is_regular_file(manifest) || !fs::status_known(manifest);
     const bool removed = fs::symlink_status(entry.path(), ec).type() == fs::file_type::not_found;
     if (!has_manifest && removed) return std::nullopt;
     if (has_manifest == whole) out.push_back({*step, entry.path().string()});

@@ -29,7 +29,8 @@ struct CheckpointEntry {
   std::string path;
 };
 
-// Whole checkpoints of a run, oldest first; partial ones do not count.
+// Whole checkpoints of a run, oldest first; partial ones do not count, but those that cannot be
+// read do.
 std::vector<CheckpointEntry> list_checkpoints(const std::string& run);
 
 // Returns whether `path` is one of these.
