@@ -244,6 +244,23 @@ TEST(Remainder, GradientsAre1AndTheWholeQuotient) {
   EXPECT_EQ(to_doubles(got[1]), (Doubles{-103, -142857142.0F, 0}));
 }
 
+// Here a / b is rounded up to 140 and 70, and the result is near b: the quotient is one less.
+TEST(Remainder, GradientsInF64AreOfTheQuotientOfTheResult) {
+  Graph g;
+  const Type type{DType::f64, {3}, {}};
+  const Tensor a = g.add_input("a", type), b = g.add_input("b", type);
+  const Tensor results[] = {ops::call("remainder", {a, b})}, seeds[] = {ops::constant(g, type, 1)},
+               wanted[] = {b};
+  const auto gradients = autodiff::vjp(g, results, seeds, wanted, autodiff::save_everything());
+  g.add_output("y", results[0]);
+  g.add_output("db", gradients[0]);
+  const Doubles of_a{49.26796333693667, 201.86929789144205, -5},
+      of_b{0.35191402383526194, 2.8838471127348866, INFINITY};
+  const std::vector<Array> got = run(g, {array(type, of_a), array(type, of_b)});
+  for (int i = 0; i < 2; ++i) EXPECT_GT(get(got[0], i), 0.99 * of_b[static_cast<std::size_t>(i)]);
+  EXPECT_EQ(to_doubles(got[1]), (Doubles{-139, -69, 0}));
+}
+
 const OpCases kRemainderOfIntegers =
     on_integers("remainder", kWhole, {7, -7, 7, -7, 5}, {3, 3, -3, -3, 0}, {1, 2, -2, -1, 5});
 

@@ -4,6 +4,7 @@
 // broadcasting.
 #include <cmath>
 #include <initializer_list>
+#include <limits>
 
 #include "ops/op.h"
 
@@ -38,8 +39,12 @@ std::vector<Tensor> lower(const LowerCall& c) {
   return {cast(select(less(b, zero), neg(y), y), dtype)};
 }
 
+// Uses the whole quotient of the result: a / b may have been rounded up to the next one.
 std::vector<Tensor> vjp(const VjpCall& c) {
-  Tensor whole = floor(cast(c.in(0), DType::f64) / cast(c.in(1), DType::f64));
+  Tensor a = cast(c.in(0), DType::f64), b = cast(c.in(1), DType::f64),
+         y = cast(c.out(0), DType::f64);
+  Tensor is_finite = less(abs(y), number_like(y, std::numeric_limits<double>::infinity()));
+  Tensor whole = select(is_finite, round((a - y) / b), floor(a / b));
   return {sum_to(c.ct(), c.type(0).shape),
           sum_to(neg(c.ct() * cast(whole, c.ct().dtype())), c.type(1).shape)};
 }
