@@ -2,6 +2,8 @@
 // chain.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "autodiff/vjp.h"
 #include "cuda/gpu.h"
 #include "ops/op.h"
@@ -265,6 +267,21 @@ TEST_P(ReadyMaps, HaveTheBitsOfTheInterpreter) {
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, ReadyMaps, ::testing::Values(DType::f32, DType::bf16),
                          [](const auto& test) { return std::string(name(test.param)); });
+
+// 1 + tanh(u) would lose the digits of small results.
+TEST(ReadyGelu, GeluTanhIsAccurateNearZero) {
+  const Graph graph =
+      unfused({{DType::f32, {5}, {}}}, [](const std::vector<Tensor>& x) -> std::vector<Tensor> {
+        return {ops::call("gelu_tanh", {x[0]})};
+      });
+  const Doubles x = {-1, -4.5, -5, -6, -7};
+  const Array y = run_by("ready map", graph, {array({DType::f32, {5}, {}}, x)}).at(0);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double angle = std::sqrt(2 / M_PI) * (x[i] + 0.044715 * x[i] * x[i] * x[i]);
+    const double want = x[i] / (1 + std::exp(-2 * angle));
+    EXPECT_NEAR(get(y, static_cast<std::int64_t>(i)) / want, 1, 2e-5) << x[i];
+  }
+}
 
 TEST(ReadyCasts, HaveTheBitsOfTheInterpreter) {
   for (const auto& [from, to] : {std::pair{DType::f32, DType::bf16},

@@ -55,9 +55,9 @@ LAMINA_GPU_FUNCTION float silu(float x) { return x * sigmoid(x); }
 LAMINA_GPU_FUNCTION float gelu(float x) {
   return 0.5f * x * (1.0f + ::erff(x * 0.70710678118654752f));
 }
+// (1 + tanh(u)) / 2 = sigmoid(2 u), which also keeps the digits of results near 0.
 LAMINA_GPU_FUNCTION float gelu_tanh(float x) {
-  const float angle = 0.79788456080286536f * x * (1.0f + 0.044715f * x * x);
-  return 0.5f * x * (1.0f + ::tanhf(angle));
+  return x * sigmoid(1.59576912160573072f * x * (1.0f + 0.044715f * x * x));
 }
 struct SinCos {
   float sin, cos;
