@@ -41,17 +41,17 @@ LAMINA_GPU_FUNCTION int index_of(std::uint64_t key) {
   return static_cast<int>(~static_cast<std::uint32_t>(key));
 }
 
-// Sorts 2^n keys by falling order with all threads of the block.
+// Sorts 2^n keys by falling order with all threads of the block. n: up to 30.
 template <typename Key, typename Keys, typename Before>
 LAMINA_GPU_FUNCTION void sort(const Keys& keys, int count, Before before) {
-  for (int length = 2; length <= count; length *= 2)
-    for (int distance = length / 2; distance > 0; distance /= 2) {
+  for (int half = 1; half < count; half *= 2)
+    for (int distance = half; distance > 0; distance /= 2) {
       sync();
       for (int i = thread_index(); i < count; i += num_threads()) {
         const int j = i ^ distance;
         if (j < i) continue;
         const Key a = keys[i], b = keys[j];
-        const bool falls = (i & length) == 0;
+        const bool falls = (i & 2 * half) == 0;
         if (falls ? before(b, a) : before(a, b)) keys[i] = b, keys[j] = a;
       }
     }
