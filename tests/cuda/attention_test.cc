@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "cuda/run_op.h"
+#include "ops/operands.h"
 
 namespace lamina::testing {
 namespace {
@@ -15,6 +16,25 @@ TEST(AttentionOfTheGpu, ManyRowsThatAreNotAlignedGiveTheSameBits) {
                              shifted = run_op("attention", "tiles", inputs, 4);
     EXPECT_EQ(shifted[0].bytes, aligned[0].bytes) << "width " << width;
     EXPECT_EQ(shifted[1].bytes, aligned[1].bytes) << "width " << width;
+  }
+}
+
+// Padding of a row that is full, as in a batch with longer rows. It has no visible key, and the one
+// after the last would be past the state.
+TEST(AttentionOfTheGpu, ATokenWhoseWindowIsPastTheCapacityReadsNoKey) {
+  namespace in = operand::attention;
+  const Type keys{DType::bf16, {1, 24, 1, 64}, {}};
+  std::vector<Array> inputs(ops::get("attention").inputs.size());
+  inputs[in::kQ] = random_values({DType::bf16, {1, 1, 1, 64}, {}}, 1);
+  inputs[in::kK] = random_values(keys, 2);
+  inputs[in::kV] = random_values(keys, 3);
+  for (const int start : {24, 26}) {
+    inputs[in::kStart] = array({DType::i32, {1}, {}}, {static_cast<double>(start)});
+    const std::pair<std::string_view, AttrValue> window{"window", std::int64_t{start - 23}};
+    const std::vector<Array> results =
+        run_op("attention", "one token", inputs, 0, std::span(&window, 1));
+    EXPECT_EQ(to_doubles(results[0]), std::vector<double>(64, 0));
+    EXPECT_EQ(get(results[1], 0), -INFINITY);
   }
 }
 

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cuda/gpu_memory.h"
@@ -12,15 +14,16 @@
 
 namespace lamina::testing {
 
-// The results of an op by one of its kernels. `shift`: the distance of inputs from a multiple of 16
-// bytes.
-inline std::vector<Array> run_op(std::string_view op, std::string_view choice_name,
-                                 const std::vector<Array>& inputs, std::size_t shift = 0) {
+// The results of an op by one of its kernels. An input without bytes is absent. `shift`: the
+// distance of inputs from a multiple of 16 bytes.
+inline std::vector<Array> run_op(
+    std::string_view op, std::string_view choice_name, const std::vector<Array>& inputs,
+    std::size_t shift = 0, std::span<const std::pair<std::string_view, AttrValue>> attrs = {}) {
   Graph g;
-  std::vector<Tensor> operands;
+  std::vector<Tensor> operands(inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    operands.push_back(g.add_input(fmt::format("in{}", i), inputs[i].type));
-  g.add_node(ops::get(op), operands, {});
+    if (!inputs[i].bytes.empty()) operands[i] = g.add_input(fmt::format("in{}", i), inputs[i].type);
+  g.add_node(ops::get(op), operands, attrs);
   std::vector<Array> results;
   with_node_view(g, g.nodes().back(), [&](const NodeView& view) {
     for (const KernelChoice& choice : test_gpu().kernels(view.op())) {
@@ -31,15 +34,15 @@ inline std::vector<Array> run_op(std::string_view op, std::string_view choice_na
       std::vector<const void*> in(static_cast<std::size_t>(view.num_inputs()));
       std::vector<void*> out;
       for (std::size_t i = 0; i < inputs.size(); ++i)
-        in[i] = memory.emplace_back(inputs[i], shift).pointer();
+        if (!inputs[i].bytes.empty()) in[i] = memory.emplace_back(inputs[i], shift).pointer();
+      const std::size_t num_inputs = memory.size();
       for (int i = 0; i < view.num_outputs(); ++i)
         out.push_back(
             memory.emplace_back(static_cast<std::size_t>(view.out_type(i).bytes())).pointer());
       const GpuMemory workspace(kernel->workspace_bytes());
       gpu_queue().enqueue(*kernel, {in, out, static_cast<std::byte*>(workspace.pointer())});
       for (int i = 0; i < view.num_outputs(); ++i)
-        results.push_back(
-            memory[inputs.size() + static_cast<std::size_t>(i)].array(view.out_type(i)));
+        results.push_back(memory[num_inputs + static_cast<std::size_t>(i)].array(view.out_type(i)));
     }
   });
   return results;

@@ -18,7 +18,7 @@ namespace lamina::cuda {
 // The keys that the token of one batch row sees, and the splits that contain them.
 struct SeenKeys {
   int token;                    // its position
-  int first, end;               // [first, end) may be visible
+  int first, end;               // [first, end) may be visible; 0 and 0 for none
   int first_split, num_splits;  // at least one
 };
 
@@ -28,8 +28,10 @@ LAMINA_GPU_FUNCTION SeenKeys seen_keys(const AttentionParams& p, int b) {
   seen.token = gpu::Global<const std::int32_t>(p.seen.starts)[b];
   seen.end = gpu::max(0, gpu::min(p.size.kv_tokens, seen.token + 1));
   seen.first = 0;
-  if (p.seen.window > 0 && p.seen.ring == 0)
-    seen.first = gpu::min(gpu::max(0, seen.token + 1 - p.seen.window), seen.end);
+  if (p.seen.window > 0 && p.seen.ring == 0) {
+    seen.first = gpu::max(0, seen.token + 1 - p.seen.window);
+    if (seen.first >= seen.end) seen.first = seen.end = 0;  // the window is past the capacity
+  }
   seen.first_split = gpu::min(seen.first / p.keys_per_split, p.splits - 1);
   seen.num_splits = gpu::max(1, divide_up(seen.end, p.keys_per_split) - seen.first_split);
   return seen;
