@@ -271,6 +271,39 @@ TEST(CudnnAttention, EqualsTilesUpToRounding) {
   }
 }
 
+// The second row has 40 tokens; its padding would be past the capacity, 140.
+TEST(CudnnAttention, PaddingPastTheCapacityOfAStateIsZero) {
+  constexpr std::int64_t kTokens = 130, kCapacity = 140, kHeads = 2, kWidth = 16;
+  const std::vector<Array> inputs = {
+      random_values({DType::bf16, {2, kTokens, kHeads, kWidth}, {}}, 1),
+      random_values({DType::bf16, {2, kCapacity, kHeads, kWidth}, {}}, 2),
+      random_values({DType::bf16, {2, kCapacity, kHeads, kWidth}, {}}, 3),
+      array({DType::i32, {2}, {}}, {10, 100})};
+  Graph graph;
+  std::vector<Tensor> operands(ops::get("attention").inputs.size());
+  for (const int i : {in::kQ, in::kK, in::kV, in::kStart})
+    operands[static_cast<std::size_t>(i)] =
+        graph.add_input("in", inputs[std::min(static_cast<std::size_t>(i), std::size_t{3})].type);
+  for (const Tensor& y : graph.add_node(ops::get("attention"), operands, {}))
+    graph.add_output("out", y);
+  ASSERT_EQ(chosen_in(graph, "attention").kernel, "cudnn");
+  const std::vector<Array> got = run(graph, inputs, test_gpu());
+  const Switch off("0");
+  const std::vector<Array> want = run(graph, inputs, test_gpu());
+  for (std::int64_t b = 0; b < 2; ++b)
+    for (std::int64_t t = 0; t < kTokens; ++t)
+      for (std::int64_t n = 0; n < kHeads; ++n) {
+        const bool real = b == 0 || t < 40;
+        const std::int64_t y = ((b * kTokens + t) * kHeads + n) * kWidth + (t + n) % kWidth,
+                           lse = (b * kHeads + n) * kTokens + t;
+        ASSERT_NEAR(get(got[0], y), real ? get(want[0], y) : 0, 0.02) << b << ", " << t;
+        if (real)
+          ASSERT_NEAR(get(got[1], lse), get(want[1], lse), 1e-3) << b << ", " << t;
+        else
+          ASSERT_EQ(get(got[1], lse), -INFINITY) << b << ", " << t;
+      }
+}
+
 TEST(CudnnAttention, ComputesGradientsInPartsOfTheBatch) {
   constexpr std::int64_t kBytesOfRow = 2 * 128 * 128 * 2;
   const std::vector<Array> whole = run_gradients();

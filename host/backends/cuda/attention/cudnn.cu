@@ -26,8 +26,10 @@ LAMINA_GPU_KERNEL(attention_state_lengths, StateLengthsParams) {
   const gpu::Global<const std::int32_t> starts(p.starts);
   const gpu::Global<std::int32_t> q_lengths(p.q_lengths), kv_lengths(p.kv_lengths);
   for (std::int64_t b = gpu::first_index(); b < p.batch; b += gpu::num_indices()) {
-    q_lengths[b] = p.tokens;
-    kv_lengths[b] = starts[b] + p.tokens;
+    const std::int32_t start = starts[b];
+    const std::int32_t tokens = gpu::max(0, gpu::min(p.tokens, p.capacity - start));
+    q_lengths[b] = tokens;
+    kv_lengths[b] = start + tokens;
   }
 }
 
@@ -41,16 +43,16 @@ LAMINA_GPU_KERNEL(attention_wide_sinks, WideSinksParams) {
 LAMINA_GPU_KERNEL(attention_clear_unseen, ClearUnseenParams) {
   const gpu::Global<std::uint16_t> rows(p.rows);
   const gpu::Global<float> lse(p.lse);
-  const gpu::Global<const std::int32_t> segments(p.segments);
+  const gpu::Global<const std::int32_t> q_lengths(p.q_lengths), segments(p.segments);
   const std::int64_t step = std::int64_t{gpu::num_blocks()} * gpu::num_warps();
   for (std::int64_t i = std::int64_t{gpu::block_index()} * gpu::num_warps() + gpu::warp_index();
        i < p.count; i += step) {
     const std::int64_t token = i / p.heads, head = i % p.heads;
     const std::int64_t b = token / p.tokens, t = token % p.tokens;
     const std::int64_t row = (b * p.heads + head) * p.tokens + t;
-    const std::int32_t segment = segments[token];
-    bool seen = segment != 0;
-    if (seen && p.lse.value != 0) {
+    const std::int32_t segment = p.segments.value != 0 ? int{segments[token]} : 1;
+    bool seen = segment != 0 && (p.q_lengths.value == 0 || t < q_lengths[b]);
+    if (seen && p.segments.value != 0 && p.lse.value != 0) {
       const float sum = lse[row];
       const bool is_finite = sum > -1e30f;  // neither -infinity nor NaN
       seen = is_finite || sees_a_key(p, b, t, segment);

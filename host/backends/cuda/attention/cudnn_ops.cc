@@ -168,7 +168,9 @@ class CudnnKernel : public Kernel {
         spec_(spec),
         plan_(std::move(planned.plan)),
         tiles_(std::move(tiles)) {
-    if (spec.segments) clear_ = function(context, "attention_clear_unseen");
+    // Only the rows of a batch have padding, which may be past the capacity of the state.
+    if (spec.segments || (spec.over_state && spec.batch > 1))
+      clear_ = function(context, "attention_clear_unseen");
   }
   std::size_t workspace_bytes() const final {
     return std::max(own_workspace_bytes() + plan_->workspace_bytes(), tiles_->workspace_bytes());
@@ -194,14 +196,15 @@ class CudnnKernel : public Kernel {
     queue.note(name);
   }
 
-  // With segments: rows of padding get zeros, and lse -infinity.
+  // Rows of padding get zeros, and lse -infinity: cuDNN leaves rows past `q_lengths` undefined.
   void clear_unseen(const KernelArgs& args, void* rows, void* lse, const void* segments,
-                    const void* key_segments) const {
+                    const void* key_segments, gpu::Address q_lengths = {}) const {
     if (!clear_) return;
     const std::int64_t count = spec_.batch * spec_.q_tokens * spec_.heads;
     launch(args, clear_, {.blocks = grid_for(count, 8), .threads = 256},
            ClearUnseenParams{.rows = address(rows),
                              .lse = address(lse),
+                             .q_lengths = q_lengths,
                              .segments = address(segments),
                              .key_segments = address(key_segments),
                              .count = count,
@@ -270,11 +273,12 @@ class Forward final : public CudnnKernel {
                                 .q_lengths = {o.q_lengths},
                                 .kv_lengths = {o.kv_lengths},
                                 .batch = static_cast<std::int32_t>(spec_.batch),
-                                .tokens = static_cast<std::int32_t>(spec_.q_tokens)});
+                                .tokens = static_cast<std::int32_t>(spec_.q_tokens),
+                                .capacity = static_cast<std::int32_t>(spec_.kv_tokens)});
     }
     run_plan(args, kForward, o);
     clear_unseen(args, args.outputs[0], args.outputs[1], input_of(args, in::kSegments),
-                 input_of(args, in::kKeySegments));
+                 input_of(args, in::kKeySegments), {o.q_lengths});
   }
 
  private:

@@ -173,9 +173,21 @@ class Run {
     return id == 0 ? size : static_cast<std::int64_t>(of(id).at({batch, 0, 0, 0}));
   }
 
+  // cuDNN reads past a tensor whose length is above its dim.
+  void check_limits(std::int64_t id, std::int64_t batch, std::int64_t size) {
+    for (std::int64_t b = 0; b < batch; ++b)
+      if (const std::int64_t length = limit(id, b, size); length < 0 || length > size)
+        throw InternalError(
+            {"emulated cuDNN", fmt::format("a length of {} in a dim of {}", length, size), {}});
+  }
+
   void matmul(const DnnOperation& op) {
     Values &a = of(op.x), &b = of(op.b), &c = of(op.y);
     const std::int64_t size = a.tensor().dims[3];
+    const DnnDims& results = c.tensor().dims;
+    check_limits(op.m_limit, results[0], results[2]);
+    check_limits(op.n_limit, results[0], results[3]);
+    check_limits(op.k_limit, results[0], size);
     const std::int64_t group = c.tensor().dims[1] / b.tensor().dims[1];
     each(c.tensor().dims, [&](const DnnDims& i) {
       if (i[2] >= limit(op.m_limit, i[0], i[2] + 1) || i[3] >= limit(op.n_limit, i[0], i[3] + 1)) {
