@@ -89,8 +89,8 @@ weights::Exported export_checked(const decoder::Model& model, const std::string&
       log::warning(
           "{}: {} joins matrices that are published apart; transformers does not find them in it, "
           "and computes another model; lamina reads the export right, and `lamina ckpt export "
-          "--layout published` separates them",
-          to, name);
+          "--layout published` separates them{}",
+          to, name, options.compressed ? " before they are quantised" : "");
     if (const auto keys = keys_that_others_miss(written, plugins); !keys.empty())
       log::warning(
           "{}: other programs ignore {} of the object \"lamina\" in config.json, and compute "

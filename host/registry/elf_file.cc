@@ -82,9 +82,11 @@ class Reader {
     read_dynamic_section(out);
     read_versions(out);
     read_manifest(out);
-    // A library without the segment gets the loader's default, an executable stack on x86-64.
-    const auto stack = std::ranges::find(segments_, Elf64_Word{PT_GNU_STACK}, &Elf64_Phdr::p_type);
-    out.executable_stack = stack == segments_.end() || (stack->p_flags & PF_X) != 0;
+    // A library without the segment gets the loader's default, an executable stack on x86-64. The
+    // last segment decides.
+    out.executable_stack = true;
+    for (const Elf64_Phdr& segment : segments_)
+      if (segment.p_type == PT_GNU_STACK) out.executable_stack = (segment.p_flags & PF_X) != 0;
     return out;
   }
 

@@ -181,11 +181,11 @@ std::vector<ModelKey> read_keys(const lamina_span_t& from) {
   }
   for (const ModelKey& key : out) {
     if (key.same_as.empty()) continue;
-    if (!names.contains(key.same_as))
+    const ModelKey* other = effective(out, key.same_as);
+    if (other == nullptr)
       abi::refuse("the key '{}' is the same as '{}', which is not declared", key.key.name,
                   key.same_as);
-    const ModelKey* other = effective(out, key.same_as);
-    if (other && !can_be_same(key.kind, *other))
+    if (!can_be_same(key.kind, *other))
       abi::refuse("the key '{}' is the same as '{}', but one must be {} and the other {}",
                   key.key.name, key.same_as, abi::kind_name(key.kind), abi::kind_name(other->kind));
   }

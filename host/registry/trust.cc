@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <ranges>
+#include <set>
 #include <system_error>
 #include <vector>
 
@@ -50,13 +51,13 @@ std::vector<Place> places_to(const fs::path& file) {
     at = next;
   }
   std::vector<Place> out;
-  fs::path folder;  // of the last place in `out`
-  for (const Place& place : passed | std::views::reverse) {
-    const bool is_link = S_ISLNK(place.status.st_mode);
-    if (!out.empty() && !is_link && place.path != folder) continue;
-    out.push_back(place);
-    if (out.size() == 1 || is_link) folder = place.path.parent_path();
-  }
+  std::set<fs::path> folders;  // of the file and the links
+  const auto is_link = [](const Place& place) { return S_ISLNK(place.status.st_mode); };
+  for (const Place& place : passed)
+    if (is_link(place) || &place == &passed.back()) folders.insert(place.path.parent_path());
+  for (const Place& place : passed | std::views::reverse)
+    if (is_link(place) || &place == &passed.back() || folders.contains(place.path))
+      out.push_back(place);
   return out;
 }
 

@@ -358,8 +358,11 @@ TEST(Trust, FoldersOfTheFileAndOfLinksCount) {
   for (const fs::path& way : ways) EXPECT_EQ(writable_by_anyone(way), "");
   EXPECT_EQ(writable_by_anyone(folder / "links/self"), "");
   EXPECT_EQ(writable_by_anyone(folder / "links/none/x"), "");
+  fs::create_symlink("../tiny.lamina.so", folder / "open/p/up.lamina.so");
+  fs::copy_file(file, folder / "open/tiny.lamina.so");
   open_to_all(folder / "open");
   for (const fs::path& way : ways) EXPECT_EQ(writable_by_anyone(way), "") << "further up";
+  EXPECT_NE(writable_by_anyone(folder / "open/p/up.lamina.so"), "") << "the folder of its target";
   open_to_all(folder / "links");
   EXPECT_NE(writable_by_anyone(folder / "links/x.lamina.so"), "");
   EXPECT_EQ(writable_by_anyone(file), "");

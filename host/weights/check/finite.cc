@@ -49,19 +49,22 @@ void require_finite(const decoder::Model& model, const io::WeightFiles& files) {
 }
 
 void require_range(std::span<const float> values, const io::TensorSpec& tensor,
-                   const std::string& where) {
+                   const std::string& where, bool quantised) {
   if (tensor.dtype != DType::f16 && tensor.dtype != DType::bf16) return;
   const bool is_half = tensor.dtype == DType::f16;
   const float limit = is_half ? 65520.0f : 0x1.ffp127f;  // the least value that becomes infinite
   const auto bad = std::ranges::find_if(
       values, [&](float x) { return std::abs(x) >= limit && std::isfinite(x); });
   if (bad == values.end()) return;
+  const std::string_view types =
+      is_half ? "--dtype bfloat16 or --dtype float32" : "--dtype float32";
   throw UserError(
       ExitCode::checkpoint,
       {where,
        fmt::format("tensor '{}' would have the value {} at {}, which is beyond {}", tensor.name,
                    *bad, place_in(tensor.shape, bad - values.begin()), long_name(tensor.dtype)),
-       {is_half ? "give --dtype bfloat16 or --dtype float32" : "give --dtype float32"}});
+       {quantised ? fmt::format("write the model with lamina ckpt export {} first", types)
+                  : fmt::format("give {}", types)}});
 }
 
 }  // namespace lamina::weights

@@ -17,8 +17,8 @@ void require_finite(const decoder::Model& model, const io::WeightFiles& files);
 void require_finite(const io::WeightFiles& files, const std::string& tensor);
 
 // Throws UserError (class checkpoint) for the first finite value that the type of the tensor rounds
-// to infinity. `where` names the new files.
+// to infinity. `where` names the new files, which are quantised or not.
 void require_range(std::span<const float> values, const io::TensorSpec& tensor,
-                   const std::string& where);
+                   const std::string& where, bool quantised);
 
 }  // namespace lamina::weights

@@ -143,7 +143,7 @@ class TransferReader {
     if (quantises_) require_plain_values(t);
     if (t.tensor < 0) return files_.tensor(t.stored).bytes;
     const std::vector<float> values = plan_.reassembled ? assembled(t) : decoded(t);
-    require_range(values, t.spec, to_);
+    require_range(values, t.spec, to_, quantises_);
     bytes_.resize(values.size() * static_cast<std::size_t>(size_bytes(t.spec.dtype)));
     store(values, t.spec.dtype, 0, bytes_.data());
     return bytes_;
