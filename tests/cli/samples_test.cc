@@ -99,7 +99,7 @@ TEST(Samples, EndSoonAfterASignal) {
   folder.write("run.toml", text);
   const Finished f = lamina::testing::run_shell(
       "env --default-signal=INT " LAMINA_BUILD_DIR
-      "/bin/lamina train run.toml & for i in {1..500}; do [[ -s out/metrics.jsonl ]] && break; "
+      "/bin/lamina train run.toml & for i in {1..3000}; do [[ -s out/metrics.jsonl ]] && break; "
       "sleep 0.02; done; kill -INT $!; wait $!",
       {.folder = folder.path()});
   EXPECT_EQ(f.code, 75) << f.err;

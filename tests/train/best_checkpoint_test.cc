@@ -88,7 +88,8 @@ TEST(BestCheckpoint, OneInADirectoryThatCannotBeSearchedIsUnread) {
       best_checkpoint(run.path());
       ::_exit(0);
     } catch (const Error& e) {
-      ::write(STDERR_FILENO, e.what(), std::string_view(e.what()).size());
+      const std::string_view what = e.what();
+      [[maybe_unused]] const auto written = ::write(STDERR_FILENO, what.data(), what.size());
       ::_exit(static_cast<int>(e.code()));
     }
   };

@@ -10,9 +10,9 @@
 
 namespace lamina::cli {
 
-// Returns the way to write `path`. UserError (exit 2): errors of io::destination_of(); an existing
-// file that belongs to a run, a checkpoint or a model; a new file inside a checkpoint; one of
-// `inputs`, the files that the command reads, or an existing file directly in such a directory.
+// Returns the way to write `path`. UserError: errors of io::destination_of(), and (exit 2) an
+// existing file that belongs to a run, a checkpoint or a model; a new file inside a checkpoint; one
+// of `inputs`, the files that the command reads, or an existing file directly in such a directory.
 io::Destination check_output_file(const std::string& path,
                                   const std::vector<std::string>& inputs = {});
 
