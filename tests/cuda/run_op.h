@@ -14,15 +14,17 @@
 
 namespace lamina::testing {
 
-// The results of an op by one of its kernels. An input without bytes is absent. `shift`: the
+// The results of an op by one of its kernels. Array{} is an absent input. `shift`: the
 // distance of inputs from a multiple of 16 bytes.
 inline std::vector<Array> run_op(
     std::string_view op, std::string_view choice_name, const std::vector<Array>& inputs,
     std::size_t shift = 0, std::span<const std::pair<std::string_view, AttrValue>> attrs = {}) {
+  // Scalars have bytes, and tensors of no elements have dims.
+  const auto is_absent = [](const Array& x) { return x.bytes.empty() && x.type.shape.ndim() == 0; };
   Graph g;
   std::vector<Tensor> operands(inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (!inputs[i].bytes.empty()) operands[i] = g.add_input(fmt::format("in{}", i), inputs[i].type);
+    if (!is_absent(inputs[i])) operands[i] = g.add_input(fmt::format("in{}", i), inputs[i].type);
   g.add_node(ops::get(op), operands, attrs);
   std::vector<Array> results;
   with_node_view(g, g.nodes().back(), [&](const NodeView& view) {
@@ -34,7 +36,7 @@ inline std::vector<Array> run_op(
       std::vector<const void*> in(static_cast<std::size_t>(view.num_inputs()));
       std::vector<void*> out;
       for (std::size_t i = 0; i < inputs.size(); ++i)
-        if (!inputs[i].bytes.empty()) in[i] = memory.emplace_back(inputs[i], shift).pointer();
+        if (!is_absent(inputs[i])) in[i] = memory.emplace_back(inputs[i], shift).pointer();
       const std::size_t num_inputs = memory.size();
       for (int i = 0; i < view.num_outputs(); ++i)
         out.push_back(
