@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -12,7 +13,9 @@ using Tokens = std::span<const std::int32_t>;
 
 template <typename Change>
 void change(const Logits& logits, std::int32_t id, const Change& to) {
-  if (float* value = logits.find(id)) *value = static_cast<float>(to(static_cast<double>(*value)));
+  constexpr double kLargest = std::numeric_limits<float>::max();  // two infinities have no order
+  if (float* value = logits.find(id))
+    *value = static_cast<float>(std::min<double>(to(*value), kLargest));
 }
 void exclude(const Logits& logits, std::int32_t id) {
   change(logits, id, [](double) { return -INFINITY; });

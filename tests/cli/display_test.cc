@@ -222,15 +222,15 @@ TEST(Faults, F29SignalsThatTheParentIgnoresStayIgnored) {
 }
 
 // Ends with the signal that Ctrl-C sends on this process's controlling terminal.
-[[noreturn]] void press_ctrl_c(void (*before)(int)) {
+[[noreturn]] void press_ctrl_c(void (*before)(int), void (*catch_it)() = catch_stop_signals) {
   std::signal(SIGINT, before);
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
   if (grantpt(terminal) != 0 || unlockpt(terminal) != 0 || setsid() < 0) _exit(99);
   if (open(ptsname(terminal), O_RDWR) < 0) _exit(99);  // the first becomes the controlling one
-  catch_stop_signals();
+  catch_it();
   if (write(terminal, "\x03", 1) != 1) _exit(99);
   usleep(50'000);
-  _exit(stop_signal());
+  _exit(take_interrupt() ? SIGINT : stop_signal());
 }
 
 TEST(Faults, F29CtrlCIsNotForJobsInTheBackground) {
@@ -244,6 +244,18 @@ TEST(Faults, F29CtrlCIsNotForJobsInTheBackground) {
     _exit(stop_signal());
   };
   EXPECT_EXIT(killed(), ::testing::ExitedWithCode(SIGINT), "stopping; a second signal");
+}
+
+TEST(Faults, F29CtrlCIsNotForChatsInTheBackground) {
+  EXPECT_EXIT(press_ctrl_c(SIG_DFL, catch_interrupts), ::testing::ExitedWithCode(SIGINT), "");
+  EXPECT_EXIT(press_ctrl_c(SIG_IGN, catch_interrupts), ::testing::ExitedWithCode(0), "");
+  auto killed = [] {
+    std::signal(SIGINT, SIG_IGN);
+    catch_interrupts();
+    kill(getpid(), SIGINT);
+    _exit(take_interrupt() ? SIGINT : 0);
+  };
+  EXPECT_EXIT(killed(), ::testing::ExitedWithCode(SIGINT), "");
 }
 
 }  // namespace

@@ -28,6 +28,11 @@ TEST(Sampler, Example) {
   EXPECT_EQ(greedy.sample(kLogits, 0), 1);
 }
 
+TEST(Sampler, BiasesBeyondFloatsAreEqual) {
+  EXPECT_EQ(drawn({.logit_bias = {{2, 3e38}, {2, 3e38}, {4, 3e38}, {4, 3e38}}}),
+            (std::set<std::int32_t>{2, 4}));
+}
+
 TEST(Sampler, LowestIdWinsATie) { EXPECT_EQ(argmax(kLogits), 1); }
 
 TEST(Sampler, EveryTokenCanBeDrawnUnlessLeftOut) {

@@ -37,6 +37,9 @@ extern "C" void on_stop_sent(int signal, siginfo_t* from, void*) {
 extern "C" void on_end_sent(int signal, siginfo_t* from, void*) {
   if (is_sent(*from)) end_process(128 + signal);
 }
+extern "C" void on_interrupt_sent(int, siginfo_t* from, void*) {
+  if (is_sent(*from)) interrupt = true;
+}
 
 bool is_ignored(int signal) {
   struct sigaction before {};
@@ -90,7 +93,12 @@ void catch_stop_signals() {
     if (!is_ignored(signal)) install(signal, on_stop);
 }
 
-void catch_interrupts() { install(SIGINT, on_interrupt); }
+void catch_interrupts() {
+  if (parent_ignores_interrupts || is_ignored(SIGINT))
+    install(SIGINT, on_interrupt_sent);
+  else
+    install(SIGINT, on_interrupt);
+}
 
 bool take_interrupt() { return interrupt.exchange(false); }
 

@@ -25,8 +25,8 @@ struct StopAsked {};
 // Throws StopAsked once a stop was requested. [any thread]
 void end_if_asked();
 
-// From now on SIGINT is only recorded: Ctrl-C during an answer of a chat. [main thread, instead of
-// catch_stop_signals()]
+// From now on SIGINT is only recorded: Ctrl-C during an answer of a chat. If the parent ignored it,
+// only one that a process sends counts. [main thread, instead of catch_stop_signals()]
 void catch_interrupts();
 
 // True once after each SIGINT since the last call. [one thread]
