@@ -71,8 +71,11 @@ class Gzip final : public Reader {
       done += room - stream_.avail_out;
       count(room - stream_.avail_out, consumed_);
       if (status == Z_STREAM_END) {
-        // A file may consist of several gzip members.
-        ended_ = consumed_ == bytes().size();
+        // A file may consist of several gzip members, and zeros may fill its last block, as on
+        // tapes.
+        ended_ = std::ranges::all_of(bytes().subspan(consumed_),
+                                     [](std::byte byte) { return byte == std::byte{0}; });
+        if (ended_) consumed_ = bytes().size();
         inflateReset(&stream_);
       } else if (status == Z_BUF_ERROR ||
                  (status == Z_OK && given == 0 && room > 0 && stream_.avail_out == room)) {

@@ -120,7 +120,7 @@ class Dataset {
 };
 
 // Interleaves the rows of several datasets by weight: the first n rows of the mixture contain n
-// times the share of each dataset, give or take two. Every dataset has its own epochs and row
+// times the share of each dataset, give or take a few. Every dataset has its own epochs and row
 // orders. An epoch of the mixture has as many rows as all datasets together; with weights
 // proportional to their numbers of rows, each row occurs once. The position is a DataCursor.
 // REQUIRES: a weight above 0 for each; equal options except for the seed.

@@ -126,8 +126,11 @@ TEST(TextParts, BytesThatAreNotUtf8AreNamedInLaterPartsToo) {
 
 TEST(CompressedFile, SeveralTextsInOneFileAreRead) {
   TempDir dir;
-  for (const std::string& path : {dir.write("a.gz", gzipped("one\n") + gzipped("two\n")),
-                                  dir.write("a.zst", zstd_packed("one\n") + zstd_packed("two\n"))})
+  const std::string zeros(512, 0);
+  for (const std::string& path :
+       {dir.write("a.gz", gzipped("one\n") + gzipped("two\n")),
+        dir.write("padded.gz", gzipped("one\n") + gzipped("two\n") + zeros),
+        dir.write("a.zst", zstd_packed("one\n") + zstd_packed("two\n"))})
     EXPECT_EQ(documents_of(path, Separator::line, 100), (std::vector<std::string>{"one", "two"}));
 }
 
