@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <stdexcept>
 
 #include "backends/cpu/backend.h"
 #include "conformance/rows.h"
@@ -132,6 +133,22 @@ TEST(BuildingBlocks, AShortConvolutionOwnsTapsBiasAndState) {
             (s / "conv").param("bias", {4}, {.axes = {sdk::axis::conv}, .role = sdk::Role::bias});
         return x + step.causal_conv1d(x, w, b, {.activation = "silu"});
       })));
+}
+
+// Returns true if the taps of the model's only convolution have weight decay.
+bool taps_decay(Build block) {
+  const Model model = open_family_with(block);
+  for (const Parameter& p : model.parameters().all())
+    if (p.desc.role == registry::Role::conv) return p.decays();
+  throw std::logic_error("the model has no convolution");
+}
+
+TEST(BuildingBlocks, TapsDecayAsMatricesUnlessTheOptionSaysMore) {
+  EXPECT_TRUE(taps_decay(LAMINA_BLOCK({ return x + sdk::short_conv(s / "conv", x, step); })));
+  EXPECT_TRUE(taps_decay(
+      LAMINA_BLOCK({ return x + sdk::short_conv(s / "conv", x, step, {.decay = true}); })));
+  EXPECT_FALSE(taps_decay(
+      LAMINA_BLOCK({ return x + sdk::short_conv(s / "conv", x, step, {.decay = false}); })));
 }
 
 constexpr sdk::RouterOptions kOneExpert{.experts = 1, .per_token = 1};

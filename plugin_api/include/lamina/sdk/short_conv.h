@@ -18,7 +18,7 @@ struct ShortConvOptions {
   std::int64_t dilation = 1;
   bool across = false;                 // state crosses document boundaries
   std::optional<Init> init = {};       // of the taps; empty = uniform within 1 / sqrt(K)
-  bool decay = false;                  // the taps have weight decay
+  std::optional<bool> decay = {};      // weight decay of the taps; empty = as of other matrices
   std::string_view axis = axis::conv;  // logical axis of the channels
 };
 
@@ -31,12 +31,13 @@ inline Tensor short_conv(const Scope& s, Tensor x_BTC, const Step& step,
     raise(Error(LAMINA_ERROR_ARGUMENT,
                 "short_conv: taps must be at least 1, got " + std::to_string(o.taps), at));
   const std::int64_t channels = x_BTC.dim(-1, at);
+  const std::uint32_t decay = !o.decay ? 0u : *o.decay ? LAMINA_PARAM_DECAY : LAMINA_PARAM_NO_DECAY;
   const double bound = 1 / std::sqrt(static_cast<double>(o.taps));
   Tensor taps_CK = s.param("weight", {channels, o.taps},
                            {.axes = {o.axis, axis::none},
                             .role = Role::conv,
                             .init = o.init.value_or(init::uniform(-bound, bound)),
-                            .flags = o.decay ? LAMINA_PARAM_DECAY : 0u},
+                            .flags = decay},
                            at);
   Tensor bias_C;
   if (o.bias) bias_C = s.param("bias", {channels}, {.axes = {o.axis}, .role = Role::bias}, at);
