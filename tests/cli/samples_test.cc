@@ -1,4 +1,5 @@
 // train.sample_every_steps: texts sampled during training do not change the training.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -87,21 +88,27 @@ TEST(Samples, ChangeNoBitOfTraining) {
   expect_equal_tensors(folder, "with", "without");
 }
 
-// All prompts would take a minute.
-TEST(Samples, EndSoonAfterASignal) {
-  constexpr std::size_t kPrompts = 20000;
+// Trains with samples that would take a minute, and interrupts the run once `condition` of the
+// shell, eg "[[ -s out/metrics.jsonl ]]", is true.
+Finished interrupt_samples(const TempDir& folder, int every_steps, const std::string& condition) {
   std::string prompts;
-  for (std::size_t i = 0; i < kPrompts; ++i) prompts += "\"\", ";
-  const TempDir folder;
+  for (int i = 0; i < 20000; ++i) prompts += "\"\", ";
   std::string text = tiny_run_file("out");
-  text.insert(text.find("[train]\n") + 8,
-              "sample_every_steps = 1\nsample_prompts = [" + prompts + "]\n");
+  text.insert(
+      text.find("[train]\n") + 8,
+      fmt::format("sample_every_steps = {}\nsample_prompts = [{}]\n", every_steps, prompts));
   folder.write("run.toml", text);
-  const Finished f = lamina::testing::run_shell(
-      "env --default-signal=INT " LAMINA_BUILD_DIR
-      "/bin/lamina train run.toml & for i in {1..3000}; do [[ -s out/metrics.jsonl ]] && break; "
-      "sleep 0.02; done; kill -INT $!; wait $!",
+  return lamina::testing::run_shell(
+      fmt::format("env --default-signal=INT " LAMINA_BUILD_DIR
+                  "/bin/lamina train run.toml & for i in {{1..3000}}; do {} && break; sleep 0.02; "
+                  "done; kill -INT $!; wait $!",
+                  condition),
       {.folder = folder.path()});
+}
+
+TEST(Samples, EndSoonAfterASignal) {
+  const TempDir folder;
+  const Finished f = interrupt_samples(folder, 1, "[[ -s out/metrics.jsonl ]]");
   EXPECT_EQ(f.code, 75) << f.err;
   EXPECT_THAT(f.err, HasSubstr("stopped after step 1; "));
   EXPECT_TRUE(samples_in(folder / "out").empty());
@@ -111,21 +118,10 @@ TEST(Samples, EndSoonAfterASignal) {
   EXPECT_EQ(samples_in(folder / "out").size(), 4u);
 }
 
-// All samples of the last step would take a minute.
 TEST(Samples, OfTheLastStepAreMadeAfterASignal) {
-  std::string prompts;
-  for (int i = 0; i < 20000; ++i) prompts += "\"\", ";
   const TempDir folder;
-  std::string text = tiny_run_file("out");
-  text.insert(text.find("[train]\n") + 8,
-              "sample_every_steps = 100\nsample_prompts = [" + prompts + "]\n");
-  folder.write("run.toml", text);
-  const Finished f = lamina::testing::run_shell(
-      "env --default-signal=INT " LAMINA_BUILD_DIR
-      "/bin/lamina train run.toml & for i in {1..3000}; do "
-      "grep -q '\"step\":4,\"eval' out/metrics.jsonl && break; sleep 0.02; done; "
-      "kill -INT $!; wait $!",
-      {.folder = folder.path()});
+  const Finished f =
+      interrupt_samples(folder, 100, "grep -q '\"step\":4,\"eval' out/metrics.jsonl");
   EXPECT_EQ(f.code, 75) << f.err;
   EXPECT_THAT(f.err, HasSubstr("stopped after step 4; "));
   const std::vector<std::string> again = {"train", folder / "run.toml", "--set",

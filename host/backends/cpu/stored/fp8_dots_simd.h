@@ -224,11 +224,7 @@ alignas(64) constexpr std::array<std::uint8_t, 128> kLowerOfFp8 = bits_of_fp8(16
 
 // Returns the entries of a table for bytes, whose signs have no effect.
 LAMINA_SIMD __m512i look_up(const std::array<std::uint8_t, 128>& table, __m512i bytes) {
-  // An instruction of AVX-512 VBMI, for which this file is not compiled.
-  asm("vpermi2b %2, %1, %0"
-      : "+v"(bytes)
-      : "v"(_mm512_load_si512(table.data())), "v"(_mm512_load_si512(table.data() + 64)));
-  return bytes;
+  return look_up(_mm512_load_si512(table.data()), _mm512_load_si512(table.data() + 64), bytes);
 }
 
 template <typename F, int kSteps, int R, int M>

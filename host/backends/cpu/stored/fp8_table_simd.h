@@ -10,6 +10,12 @@
 namespace lamina::cpu {
 namespace {
 
+// False if a product with a scale may be infinite or below 2^-126.
+LAMINA_SIMD bool has_normal_products(float scale) {
+  const float size = __builtin_fabsf(scale);
+  return size >= 0x1p-117f && size < 128;
+}
+
 #if defined(__AVX2__) && !defined(__AVX512F__)
 
 // 16 numbers in bf16, as their lower and upper bytes, in both halves of a register.
@@ -38,12 +44,6 @@ struct Fp8Tables;
 template <>
 struct Fp8Tables<false> {
   Fp8Table normal;  // by significand and last bit of the exponent; its other bits are zero
-
-  // False if a product may be infinite or below 2^-126.
-  LAMINA_SIMD static bool takes(float scale) {
-    const float size = __builtin_fabsf(scale);
-    return size >= 0x1p-117f && size < 128;
-  }
 
   Fp8Tables() = default;
   LAMINA_SIMD explicit Fp8Tables(float scale) {
@@ -125,24 +125,12 @@ LAMINA_SIMD Fp8Products multiply(const std::byte* p, const Fp8Tables<kSubnormal>
 
 #if defined(__AVX512BF16__)
 
-// The entries of a table of 128 bytes for bytes, whose signs have no effect.
-LAMINA_SIMD __m512i look_up(__m512i first, __m512i second, __m512i bytes) {
-  // An instruction of AVX-512 VBMI, for which this file is not compiled.
-  asm("vpermi2b %2, %1, %0" : "+v"(bytes) : "v"(first), "v"(second));
-  return bytes;
-}
-
 // The rounded products of all bytes without a sign with a scale. Rounding does not depend on the
 // exponent, so only products of significands are rounded: of normal bytes as if their exponent were
 // zero, and of subnormal ones with zero.
 class Fp8ProductTable {
  public:
-  // False if a product may be infinite or below 2^-126.
-  LAMINA_SIMD static bool takes(float scale) {
-    const float size = __builtin_fabsf(scale);
-    return size >= 0x1p-117f && size < 128;
-  }
-
+  // REQUIRES: has_normal_products(scale).
   LAMINA_SIMD explicit Fp8ProductTable(float scale) {
     constexpr float kStep = 0x1p-10F;
     alignas(64) static constexpr float kSignificands[16] = {

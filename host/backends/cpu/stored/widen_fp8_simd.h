@@ -45,7 +45,7 @@ struct Fp8 : Fp8Block<kNumValues> {
     const float scale = scale_of(b);
 #if defined(__AVX2__) && !defined(__AVX512F__)
     if constexpr (std::is_same_v<Out, Bf16>) {
-      if (Fp8Tables<false>::takes(scale) &&
+      if (has_normal_products(scale) &&
           (widen_by_tables<false>(b, out) || widen_by_tables<true>(b, out)))
         return;
     }
@@ -66,7 +66,7 @@ struct Fp8 : Fp8Block<kNumValues> {
   // For machines with tables of bytes.
   LAMINA_SIMD static void widen_by_table(const std::byte* b, bfloat16* out) {
     const float scale = scale_of(b);
-    if (!Fp8ProductTable::takes(scale)) return widen<Bf16>(b, out);
+    if (!has_normal_products(scale)) return widen<Bf16>(b, out);
     const Fp8ProductTable table(scale);
 #pragma GCC unroll 2
     for (int i = 0; i < kValues; i += 64) table.store64(_mm512_loadu_si512(b + kAt + i), out + i);

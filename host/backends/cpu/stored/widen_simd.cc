@@ -167,44 +167,44 @@ struct Q6K : Normal {
 // Memory is read this far ahead.
 constexpr int kAheadBytes = 4096;
 
-template <typename Format, typename Out>
-void widen_blocks(const std::byte* blocks, std::int64_t count, void* to) {
-  auto* out = static_cast<typename Out::Element*>(to);
+// Calls widen(block, its values) for each block.
+template <typename Format, typename Element, typename Widen>
+LAMINA_SIMD void for_blocks(const std::byte* blocks, std::int64_t count, void* to,
+                            const Widen& widen) {
+  auto* out = static_cast<Element*>(to);
   for (; count > 0; count -= Format::kValues) {
     for (int line = 0; line < Format::kBytes; line += 64)
       __builtin_prefetch(blocks + kAheadBytes + line, 0, 2);
-    Format::template widen<Out>(blocks, out);
+    widen(blocks, out);
     blocks += Format::kBytes;
     out += Format::kValues;
   }
+}
+
+template <typename Format, typename Out>
+void widen_blocks(const std::byte* blocks, std::int64_t count, void* to) {
+  using Element = typename Out::Element;
+  for_blocks<Format, Element>(blocks, count, to, [](const std::byte* block, Element* out) {
+    Format::template widen<Out>(block, out);
+  });
 }
 
 #if defined(__AVX512BF16__)
 template <typename Format>
 void widen_by_machine(const std::byte* blocks, std::int64_t count, void* to) {
-  auto* out = static_cast<bfloat16*>(to);
-  for (; count > 0; count -= Format::kValues) {
-    for (int line = 0; line < Format::kBytes; line += 64)
-      __builtin_prefetch(blocks + kAheadBytes + line, 0, 2);
-    if (Format::is_normal(blocks))
-      Format::template widen<MachineBf16>(blocks, out);
+  for_blocks<Format, bfloat16>(blocks, count, to, [](const std::byte* block, bfloat16* out) {
+    if (Format::is_normal(block))
+      Format::template widen<MachineBf16>(block, out);
     else
-      Format::template widen<Bf16>(blocks, out);
-    blocks += Format::kBytes;
-    out += Format::kValues;
-  }
+      Format::template widen<Bf16>(block, out);
+  });
 }
 
 template <typename Format>
 void widen_by_table(const std::byte* blocks, std::int64_t count, void* to) {
-  auto* out = static_cast<bfloat16*>(to);
-  for (; count > 0; count -= Format::kValues) {
-    for (int line = 0; line < Format::kBytes; line += 64)
-      __builtin_prefetch(blocks + kAheadBytes + line, 0, 2);
-    Format::widen_by_table(blocks, out);
-    blocks += Format::kBytes;
-    out += Format::kValues;
-  }
+  for_blocks<Format, bfloat16>(blocks, count, to, [](const std::byte* block, bfloat16* out) {
+    Format::widen_by_table(block, out);
+  });
 }
 #endif
 

@@ -164,6 +164,15 @@ LAMINA_SIMD Bytes look_up(const void* table, Bytes nibbles) {
 #endif
 }
 
+#if defined(__AVX512BF16__)
+// The entries of a table of 128 bytes for bytes, whose signs have no effect.
+LAMINA_SIMD __m512i look_up(__m512i first, __m512i second, __m512i bytes) {
+  // An instruction of AVX-512 VBMI, for which no file is compiled: see has_byte_tables().
+  asm("vpermi2b %2, %1, %0" : "+v"(bytes) : "v"(first), "v"(second));
+  return bytes;
+}
+#endif
+
 LAMINA_SIMD Float numbers(int first) { return convert<Float>(lane_numbers() + splat<Int>(first)); }
 
 // ---- Results ------------------------------------------------------------------------------------
