@@ -6,6 +6,7 @@
 #include <string>
 
 #include "backends/cpu/backend.h"
+#include "backends/cuda/context.h"
 #include "backends/cuda/described/resources.h"
 #include "backends/cuda/emulation/grid.h"
 #include "cuda/gpu.h"
@@ -32,6 +33,29 @@ TEST(KernelResources, AreKnownForEveryKernel) {
   for (const cuda::KernelResources& row : cuda::kernel_resources())
     rows.insert(std::string(row.kernel));
   EXPECT_EQ(rows, kernels);
+}
+
+TEST(KernelResources, NameTheModuleOfEachKernel) {
+  for (const cuda::KernelResources& row : cuda::kernel_resources())
+    if (const auto* kernel = cuda::emulation::find_kernel(std::string(row.kernel).c_str())) {
+      EXPECT_EQ(cuda::emulation::module_of(*kernel), row.module) << row.kernel;
+    }
+}
+
+// The driver may compile a module for minutes.
+TEST(KernelResources, ALookUpLoadsOneModule) {
+  const auto gpu = cuda::emulation::open_emulated_gpu();
+  auto& context = static_cast<cuda::CudaContext&>(gpu->context());
+  context.enter();
+  std::set<std::string_view> modules;
+  for (const cuda::KernelResources& row : cuda::kernel_resources()) {
+    modules.insert(row.module);
+    const std::int64_t before = cuda::emulation::driver_counts().loads;
+    cuda::Modules empty(context.api(), cuda::emulation::images(), false);
+    EXPECT_TRUE(empty.find(std::string(row.kernel))) << row.kernel;
+    EXPECT_EQ(cuda::emulation::driver_counts().loads - before, 1) << row.kernel;
+  }
+  EXPECT_GT(modules.size(), 50u);
 }
 
 TEST(KernelResources, NoKernelSpillsRegisters) {

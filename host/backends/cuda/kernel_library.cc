@@ -38,7 +38,7 @@ std::span<const ModuleImage> open_kernel_library(const DriverApi& api) {
   static const std::vector<ModuleImage> images = [] {
     std::vector<ModuleImage> out;
     for (const KernelLibrary::Image& image : std::span(library.images, library.num_images))
-      out.push_back({image.family, image.data});
+      out.push_back({image.name, image.data});
     return out;
   }();
   int version = 0;

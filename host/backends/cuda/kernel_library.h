@@ -17,7 +17,7 @@ struct KernelLibrary {
   std::int64_t driver_version;  // the oldest that can load the images: 13000 is CUDA 13.0
   std::uint64_t num_images;
   const struct Image {
-    const char* family;
+    const char* name;
     const void* data;
   } * images;
 };

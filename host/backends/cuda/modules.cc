@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/cuda/described/resources.h"
 #include "backends/cuda/launch.h"
 
 namespace lamina::cuda {
@@ -23,12 +24,13 @@ Modules::~Modules() {
     if (module.handle) api_.unload_module(module.handle);
 }
 
-// Kernels usually begin with the name of their family, which saves loading the others.
+// The tables of kernels say which module has a kernel. A kernel without a row may be in any.
 FunctionHandle Modules::look_up(const std::string& name) {
+  const KernelResources* const row = find_resources(name);
   std::vector<Module*> order;
   for (Module& module : modules_) order.push_back(&module);
   std::ranges::stable_partition(
-      order, [&](const Module* module) { return name.starts_with(module->image->family); });
+      order, [&](const Module* module) { return row && row->module == module->image->name; });
   for (Module* module : order) {
     if (!module->handle)
       check(api_, api_.load_module(&module->handle, module->image->data), "loading kernels");

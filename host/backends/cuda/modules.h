@@ -15,9 +15,9 @@
 
 namespace lamina::cuda {
 
-// The compiled kernels of one family: a fatbin. Stays until the process ends.
+// The compiled kernels of one file: a fatbin. Stays until the process ends.
 struct ModuleImage {
-  std::string_view family;
+  std::string_view name;  // "attention_cudnn" for attention/cudnn.cu
   const void* data;
 };
 

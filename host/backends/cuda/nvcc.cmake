@@ -14,7 +14,6 @@ set(reports)
 set(image_code "")
 set(image_rows "")
 foreach(kernel IN LISTS kernels)
-  string(REGEX REPLACE ".*/([^/]+)/[^/]+\\.cu$" "\\1" family ${kernel})
   string(REGEX REPLACE ".*/cuda/(.*)\\.cu$" "\\1" name ${kernel})
   string(REPLACE "/" "_" name ${name})
   set(image ${CMAKE_CURRENT_BINARY_DIR}/${name}.fatbin)
@@ -41,7 +40,7 @@ foreach(kernel IN LISTS kernels)
   string(APPEND image_code
     "asm(\".section .rodata\\n.balign 64\\nlamina_image_${name}:\\n.incbin \\\"${image}\\\"\\n.previous\");\n"
     "extern const char lamina_image_${name}[];\n")
-  string(APPEND image_rows "    {\"${family}\", lamina_image_${name}},\n")
+  string(APPEND image_rows "    {\"${name}\", lamina_image_${name}},\n")
 endforeach()
 set(images ${CMAKE_CURRENT_BINARY_DIR}/images.cc)
 file(CONFIGURE OUTPUT ${images} CONTENT

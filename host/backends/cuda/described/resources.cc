@@ -10,8 +10,9 @@ namespace lamina::cuda {
 namespace {
 
 constexpr KernelResources kResources[] = {
-#define LAMINA_GPU_RESOURCES(kernel, registers_90, registers_80, stack, spills, shared, reason) \
-  {#kernel, registers_90, registers_80, stack, spills, shared, reason},
+#define LAMINA_GPU_RESOURCES(kernel, module, registers_90, registers_80, stack, spills, shared, \
+                             reason)                                                            \
+  {#kernel, #module, registers_90, registers_80, stack, spills, shared, reason},
 #include "backends/cuda/attention/resources.def"
 #include "backends/cuda/conv/resources.def"
 #include "backends/cuda/cross_entropy/resources.def"

@@ -13,6 +13,7 @@ namespace lamina::cuda {
 // One row of a table <family>/resources.def, which scripts/gpu_kernels writes.
 struct KernelResources {
   std::string_view kernel;
+  std::string_view module;         // the ModuleImage that has it
   int registers_90, registers_80;  // of a thread, compiled for sm_90a and for sm_80
   int stack_bytes, spilled_bytes;  // of a thread, the larger of both
   int shared_bytes;                // static, of a block

@@ -5,6 +5,7 @@
 #include "backends/cuda/emulation/blas.h"
 #include "backends/cuda/emulation/dnn.h"
 #include "backends/cuda/emulation/driver_state.h"
+#include "backends/cuda/emulation/grid.h"
 #include "core/error.h"
 
 namespace lamina::cuda::emulation {
@@ -22,15 +23,22 @@ DriverApi functions() {
   return api;
 }
 
-constexpr ModuleImage kImages[] = {{"", kImage}};
-
 }  // namespace
 
 const DriverApi& driver() {
   static const DriverApi api = functions();
   return api;
 }
-std::span<const ModuleImage> images() { return kImages; }
+// The data of an image is its name.
+std::span<const ModuleImage> images() {
+  static const std::vector<std::string> names = module_names();
+  static const std::vector<ModuleImage> images = [] {
+    std::vector<ModuleImage> out;
+    for (const std::string& name : names) out.push_back({name, &name});
+    return out;
+  }();
+  return images;
+}
 
 DriverResult add_work(StreamHandle stream, std::function<void()> work) {
   if (const DriverResult result = state(); result != DriverResult::success) return result;
@@ -65,8 +73,8 @@ const Backend& emulated_gpu() {
 
 DriverCounts driver_counts() {
   const AtomicCounts& now = counts();
-  return {now.captures, now.instantiations, now.updates,     now.replays,
-          now.launches, now.waits,          now.allocations, now.bytes_to_host};
+  return {now.captures, now.instantiations, now.updates,     now.replays,      now.launches,
+          now.loads,    now.waits,          now.allocations, now.bytes_to_host};
 }
 
 std::size_t most_pinned_bytes() {

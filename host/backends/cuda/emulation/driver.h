@@ -14,7 +14,8 @@
 
 namespace lamina::cuda::emulation {
 
-// The functions of the double, and its one image, with all kernels of the program. [any thread]
+// The functions of the double, and its images: one for each file of kernels of the program, and one
+// for the kernels of tests. [any thread]
 const DriverApi& driver();
 std::span<const ModuleImage> images();
 
@@ -41,6 +42,7 @@ void fail_later(FaultPlace place, int after, int gpu = 0,
 struct DriverCounts {
   std::int64_t captures, instantiations, updates, replays;  // of graphs
   std::int64_t launches;                                    // of kernels, also captured ones
+  std::int64_t loads;                                       // of modules of the program
   std::int64_t waits;          // of the host for work: also frees, which wait
   std::int64_t allocations;    // of any memory
   std::int64_t bytes_to_host;  // copied from GPUs

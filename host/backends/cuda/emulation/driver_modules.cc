@@ -1,4 +1,4 @@
-// The double of the driver: modules and functions. Its own image has all kernels of the program.
+// The double of the driver: modules and functions. Its own images have the kernels of the program.
 // PTX of plugins is read for its target, its kernels and their parameters; a kernel runs as it was
 // compiled for the host under the same name. Cubins are rejected.
 #include <algorithm>
@@ -27,8 +27,10 @@ void write_log(unsigned num_options, const LoadOption* options, void* const* val
 bool is_module(ModuleHandle module) {
   DriverState& driver = DriverState::instance();
   const std::lock_guard lock(driver.mutex);
-  return current_gpu >= 0 && (module == &driver.gpu(current_gpu).module ||
-                              (driver.modules.contains(module) && module->gpu == current_gpu));
+  if (current_gpu < 0) return false;
+  for (const auto& [image, own] : driver.gpu(current_gpu).modules)
+    if (own.get() == module) return true;
+  return driver.modules.contains(module) && module->gpu == current_gpu;
 }
 
 // True if a struct of this size can hold these parameters, with padding after them.
@@ -39,7 +41,10 @@ bool has_size(const std::vector<PtxParameter>& parameters, std::size_t bytes) {
 
 // Returns the kernel of a module, or null if the module has none of that name.
 const gpu::EmulatedKernel* kernel_of(const DriverModule& module, const char* name) {
-  if (module.is_own) return find_kernel(name);
+  if (module.image) {
+    const gpu::EmulatedKernel* const kernel = find_kernel(name);
+    return kernel && module_of(*kernel) == module.image->name ? kernel : nullptr;
+  }
   const auto parameters = module.ptx.parameters.find(name);
   if (parameters == module.ptx.parameters.end()) return nullptr;
   const gpu::EmulatedKernel* const kernel = find_kernel(name);
@@ -66,13 +71,20 @@ DriverResult load_module_with_log(ModuleHandle* module, const void* image, unsig
   if (const DriverResult result = refuse_in_capture(); result != DriverResult::success)
     return result;
   DriverState& driver = DriverState::instance();
-  if (image == kImage) return *module = &driver.gpu(current_gpu).module, DriverResult::success;
+  const auto own = std::ranges::find(images(), image, &ModuleImage::data);
+  if (own != images().end()) {
+    ++counts().loads;
+    const std::lock_guard lock(driver.mutex);
+    std::unique_ptr<DriverModule>& made = driver.gpu(current_gpu).modules[&*own];
+    if (!made) made = std::make_unique<DriverModule>(current_gpu, &*own);
+    *module = made.get();
+    return DriverResult::success;
+  }
   const std::string_view text(static_cast<const char*>(image));
   if (text.starts_with("\x7f"
                        "ELF"))
     return DriverResult::no_binary_for_gpu;
   auto made = std::make_unique<DriverModule>(current_gpu);
-  made->is_own = false;
   std::string log;
   bool good = read_ptx(text, made->ptx, log);
   if (good && made->ptx.capability > capability()) {
@@ -90,7 +102,7 @@ DriverResult load_module_with_log(ModuleHandle* module, const void* image, unsig
 DriverResult unload_module(ModuleHandle module) {
   if (!is_module(module)) return DriverResult::invalid_handle;
   DriverState& driver = DriverState::instance();
-  if (!module->is_own) {  // all contexts of the GPU share its own module
+  if (!module->image) {  // all contexts of the GPU share its own modules
     const std::lock_guard lock(driver.mutex);
     std::erase_if(driver.functions,
                   [&](const auto& function) { return function.first.second == module; });
@@ -108,7 +120,7 @@ DriverResult get_function(FunctionHandle* function, ModuleHandle module, const c
   std::unique_ptr<DriverFunction>& mine = driver.functions[{kernel, module}];
   if (!mine) {
     mine = std::make_unique<DriverFunction>(DriverFunction{kernel, current_gpu});
-    if (module->is_own) {
+    if (module->image) {
       mine->parameters.push_back({0, kernel->params_bytes});
       if (const KernelResources* needs = find_resources(name))
         mine->static_shared_bytes = needs->shared_bytes;

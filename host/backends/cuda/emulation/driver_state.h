@@ -36,10 +36,10 @@ struct DriverEvent {
   bool waited = false;  // the host has asked for it
 };
 struct DriverModule {
-  explicit DriverModule(int of) : gpu(of) {}
+  explicit DriverModule(int of, const ModuleImage* own = nullptr) : gpu(of), image(own) {}
   int gpu;
-  bool is_own = true;       // has the kernels of the program
-  emulation::Ptx ptx = {};  // of a plugin
+  const ModuleImage* image = nullptr;  // of the program; otherwise:
+  emulation::Ptx ptx = {};             // of a plugin
 };
 struct DriverFunction {
   const gpu::EmulatedKernel* kernel;
@@ -55,20 +55,19 @@ namespace emulation {
 // with commas between; the last one is also for further GPUs.
 std::size_t memory_bytes(int gpu);
 inline constexpr DriverResult kLost = DriverResult::launch_failed;
-inline constexpr const char* kImage = "all kernels, compiled for the host";
 
 // One GPU of the driver.
 struct DriverDevice {
   int num_retained = 0;
   DriverContext context;
-  DriverModule module;
+  std::map<const ModuleImage*, std::unique_ptr<DriverModule>> modules;  // of the program
   std::size_t used = 0;
   DriverResult failed = DriverResult::success;        // of work; all later calls return it
   std::string report;                                 // of the failed kernel
   std::array<int, 4> until_fault = {-1, -1, -1, -1};  // by place; -1: none comes
   DriverResult next_failure = kLost;                  // the error of a launch or work that fails
 
-  explicit DriverDevice(int gpu) : context{gpu}, module{gpu} {}
+  explicit DriverDevice(int gpu) : context{gpu} {}
 };
 
 // The state of the driver. Handles are the addresses of the objects that the sets own.
@@ -135,7 +134,7 @@ DriverResult fail_launch();
 // Counts of calls since the start of the process.
 struct AtomicCounts {
   std::atomic<std::int64_t> captures = 0, instantiations = 0, updates = 0, replays = 0,
-                            launches = 0, waits = 0, allocations = 0, bytes_to_host = 0;
+                            launches = 0, loads = 0, waits = 0, allocations = 0, bytes_to_host = 0;
 };
 AtomicCounts& counts();
 

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "backends/cuda/emulation/block.h"
@@ -23,12 +25,14 @@ constinit const EmulatedKernel* first_kernel = nullptr;
 }  // namespace
 
 EmulatedKernel::EmulatedKernel(const char* kernel_name, std::size_t bytes, int threads,
-                               void (*function)(const void*), bool warpgroups, EmulatedWait waits)
+                               void (*function)(const void*), bool warpgroups, EmulatedWait waits,
+                               const char* source)
     : name(kernel_name),
       params_bytes(bytes),
       max_threads(threads),
       has_warpgroups(warpgroups),
       wait(waits),
+      file(source),
       run(function),
       next(std::exchange(first_kernel, this)) {}
 
@@ -191,6 +195,23 @@ std::vector<std::string> kernel_names() {
   for (const gpu::EmulatedKernel* kernel = gpu::first_kernel; kernel; kernel = kernel->next)
     names.emplace_back(kernel->name);
   return names;
+}
+
+// The file ".../backends_cuda_attention_cudnn_cu.cc", which emulation/CMakeLists.txt makes, has the
+// kernels of attention/cudnn.cu.
+std::string module_of(const gpu::EmulatedKernel& kernel) {
+  constexpr std::string_view kBegin = "backends_cuda_", kEnd = "_cu.cc";
+  std::string_view file = kernel.file;
+  file.remove_prefix(file.rfind('/') + 1);
+  if (!file.starts_with(kBegin) || !file.ends_with(kEnd)) return "";
+  return std::string(file.substr(kBegin.size(), file.size() - kBegin.size() - kEnd.size()));
+}
+
+std::vector<std::string> module_names() {
+  std::set<std::string> names;
+  for (const gpu::EmulatedKernel* kernel = gpu::first_kernel; kernel; kernel = kernel->next)
+    names.insert(module_of(*kernel));
+  return {names.rbegin(), names.rend()};
 }
 
 void run_grid(const gpu::EmulatedKernel& kernel, const void* params, const GridShape& shape,

@@ -48,6 +48,12 @@ const gpu::EmulatedKernel* find_kernel(const char* name);
 // Returns the names of all kernels of the program.
 std::vector<std::string> kernel_names();
 
+// Returns the name of the kernel's module as lamina_cuda.so has it; "" for kernels of tests and
+// plugins.
+std::string module_of(const gpu::EmulatedKernel& kernel);
+// Returns the names of the modules of all kernels of the program; "" is the last one.
+std::vector<std::string> module_names();
+
 // The orders of threads and blocks depend on it; at first LAMINA_GPU_SEED, or 1. Launches after the
 // same set_seed() run in the same orders. [no launch runs]
 void set_seed(std::uint64_t seed);

@@ -26,7 +26,7 @@
   [[maybe_unused]] static const ::lamina::cuda::gpu::EmulatedKernel name##_emulated(         \
       #name, sizeof(Params), max_threads,                                                    \
       [](const void* params) { name(*static_cast<const Params*>(params)); }, has_warpgroups, \
-      ::lamina::cuda::gpu::EmulatedWait::waits);                                             \
+      ::lamina::cuda::gpu::EmulatedWait::waits, __BASE_FILE__);                              \
   static void name([[maybe_unused]] const Params& p)
 #define LAMINA_GPU_SHARED(T, name, N)         \
   static constexpr char name##_key = 0;       \

@@ -38,12 +38,13 @@ enum class EmulatedWait { never, first, in_body };
 struct EmulatedKernel {
   EmulatedKernel(const char* name, std::size_t params_bytes, int max_threads,
                  void (*run)(const void* params), bool has_warpgroups = false,
-                 EmulatedWait wait = EmulatedWait::never);
+                 EmulatedWait wait = EmulatedWait::never, const char* file = "");
   const char* name;
   std::size_t params_bytes;
   int max_threads;
   bool has_warpgroups;  // declared by LAMINA_GPU_KERNEL_90
   EmulatedWait wait;
+  const char* file;                 // the one that was compiled; "" for kernels of plugins
   void (*run)(const void* params);  // one thread
   const EmulatedKernel* next;       // in the list
 };
