@@ -439,6 +439,18 @@ TEST(ChatReasoning, IsApartInSavedConversations) {
   }
 }
 
+TEST(ChatReasoning, ThatBeganBeforeTheOutputIsEndedByItsMark) {
+  const SpeakingModel model({"<|x|>"}, "{% for m in messages %}{{ m.content }}{% endfor %}");
+  TempDir folder;
+  const std::string messages = folder.write(
+      "m.json",
+      R"([{"role": "user", "content": "q"}, {"role": "assistant", "content": "<think>Hm"}])");
+  const Finished result = run_shell(kProgram + " decode --chat --continue --messages " + messages +
+                                    model.saying("m.</think>4"));
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "m.</think>4");
+}
+
 // The template of the second turn sees the first answer without its reasoning.
 TEST(ChatReasoning, ReachesTheNextPromptAsTheTemplateWants) {
   const SpeakingModel model({"[THINK]", "[/THINK]"},
@@ -513,6 +525,50 @@ TEST(AnswerDisplay, DimsReasoningWhereverTheTextIsCut) {
   inside.push("h\x1bm");
   inside.finish();
   EXPECT_EQ(shown, "\x1b[2m<think>h\\x1bm</think>\x1b[0m");
+}
+
+// As after --continue inside reasoning.
+TEST(AnswerDisplay, EndsReasoningThatBeganBeforeTheAnswer) {
+  const chat::ReasoningMarks marks;
+  for (const std::string answer : {"", "\n\nyes</think>"}) {
+    const std::string text = "hm</think>" + answer;
+    for (std::size_t cut = 0; cut <= text.size(); ++cut) {
+      std::string shown;
+      AnswerDisplay display(marks, false, {.dim_reasoning = true},
+                            [&](std::string_view piece) { shown += piece; });
+      display.push(text.substr(0, cut));
+      display.push(text.substr(cut));
+      EXPECT_EQ(display.finish().reasoning, "hm");
+      EXPECT_EQ(shown, text) << cut;
+    }
+  }
+}
+
+TEST(AnswerDisplay, AnErrorInsideReasoningEndsTheDimming) {
+  const chat::ReasoningMarks marks;
+  std::string shown;
+  {
+    AnswerDisplay display(marks, true, {.dim_reasoning = true},
+                          [&](std::string_view piece) { shown += piece; });
+    display.push("hm");
+  }
+  EXPECT_EQ(shown, "\x1b[2m<think>hm\x1b[0m");
+  shown.clear();
+  {
+    AnswerDisplay(marks, true, {}, [&](std::string_view piece) { shown += piece; }).push("hm");
+  }
+  EXPECT_EQ(shown, "<think>hm");
+}
+
+TEST(AnswerDisplay, AnErrorOfTheOutputIsNotFollowedByAnother) {
+  const chat::ReasoningMarks marks;
+  int calls = 0;
+  const auto fail = [&](std::string_view) {
+    ++calls;
+    throw UserError(ExitCode::checkpoint, {"stdout", "is full", {}});
+  };
+  EXPECT_THROW(AnswerDisplay(marks, true, {.dim_reasoning = true}, fail).push("hm"), UserError);
+  EXPECT_EQ(calls, 2);
 }
 
 }  // namespace
