@@ -41,6 +41,10 @@ constexpr std::array kKeys = {
                   "Divide the logits of tokens in the prompt and output by X; multiply negative "
                   "logits.",
                   0.01},
+    GenerationKey{"repeat-last-n", "", of_sampler<&S::repeat_last_n>, "N",
+                  "Apply --repeat-penalty to the last N tokens of prompt and output only; -1: to "
+                  "all; 0: to none.",
+                  -1},
     GenerationKey{
         "frequency-penalty", "", of_sampler<&S::frequency_penalty>, "X",
         "Subtract X from the logit of a token for each of its occurrences in the output."},

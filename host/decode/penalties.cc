@@ -11,6 +11,12 @@ namespace {
 
 using Tokens = std::span<const std::int32_t>;
 
+// The tokens that get the repetition penalty.
+Tokens window_of(const SamplerOptions& o, Tokens tokens) {
+  const std::int64_t n = o.repeat_last_n;
+  return n < 0 || n >= std::ssize(tokens) ? tokens : tokens.last(static_cast<std::size_t>(n));
+}
+
 template <typename Change>
 void change(const Logits& logits, std::int32_t id, const Change& to) {
   constexpr double kLargest = std::numeric_limits<float>::max();  // two infinities have no order
@@ -46,8 +52,12 @@ Tokens forced(const SamplerOptions& o, std::size_t num_tokens, std::size_t num_o
 
 }  // namespace
 
+bool penalises_repeats(const SamplerOptions& o) {
+  return o.repetition_penalty != 1 && o.repeat_last_n != 0;
+}
+
 bool has_penalties(const SamplerOptions& o) {
-  return !o.logit_bias.empty() || o.repetition_penalty != 1 || o.frequency_penalty != 0 ||
+  return !o.logit_bias.empty() || penalises_repeats(o) || o.frequency_penalty != 0 ||
          o.presence_penalty != 0 || o.no_repeat_ngram > 0 || !o.bad_words.empty() ||
          o.min_new_tokens > 0 || !o.forced_second.empty() || !o.forced_first.empty() ||
          !o.forced_last.empty() || !o.suppressed.empty() || !o.suppressed_at_begin.empty();
@@ -55,8 +65,9 @@ bool has_penalties(const SamplerOptions& o) {
 
 bool only_lowers(const SamplerOptions& o) {
   return std::ranges::all_of(o.logit_bias, [](const auto& bias) { return bias.second <= 0; }) &&
-         o.repetition_penalty >= 1 && o.frequency_penalty >= 0 && o.presence_penalty >= 0 &&
-         o.forced_second.empty() && o.forced_first.empty() && o.forced_last.empty();
+         (o.repetition_penalty >= 1 || !penalises_repeats(o)) && o.frequency_penalty >= 0 &&
+         o.presence_penalty >= 0 && o.forced_second.empty() && o.forced_first.empty() &&
+         o.forced_last.empty();
 }
 
 float* Logits::find(std::int32_t id) const {
@@ -73,9 +84,10 @@ void apply_penalties(const SamplerOptions& o, Tokens tokens, std::size_t num_out
                      Logits logits) {
   for (const auto& [id, bias] : o.logit_bias)
     change(logits, id, [bias = bias](double l) { return l + bias; });
-  if (o.repetition_penalty != 1) {
+  if (penalises_repeats(o)) {
     const double r = o.repetition_penalty;
-    for (std::int32_t id : std::unordered_set<std::int32_t>(tokens.begin(), tokens.end()))
+    const Tokens window = window_of(o, tokens);
+    for (std::int32_t id : std::unordered_set<std::int32_t>(window.begin(), window.end()))
       change(logits, id, [r](double l) { return l > 0 ? l / r : l * r; });
   }
   const Tokens output = tokens.last(num_output);

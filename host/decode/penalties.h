@@ -8,6 +8,9 @@
 
 namespace lamina::decode {
 
+// True if a repetition penalty changes logits: it is not 1, and its window has tokens.
+bool penalises_repeats(const SamplerOptions& options);
+
 // True if the options have any such effect: bias, penalties, excluded tokens.
 bool has_penalties(const SamplerOptions& options);
 

@@ -17,6 +17,7 @@ struct SamplerOptions {
   std::vector<std::pair<std::int32_t, double>> logit_bias = {};  // is added
   // For every token of prompt and output, once: l > 0 ? l / r : l * r.
   double repetition_penalty = 1.0;
+  std::int64_t repeat_last_n = -1;  // only for the last tokens of prompt and output; -1 = all
   // For tokens of the output: l - f * count - p.
   double frequency_penalty = 0.0;
   double presence_penalty = 0.0;

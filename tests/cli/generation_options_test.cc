@@ -43,6 +43,33 @@ TEST(GenerationOptions, ReachTheSampler) {
             ids({"--top-p", "0.5", "--typical-p", "0.9", "--seed", "4"}));
 }
 
+// A penalised token is a tenth as likely, but more likely than all without a bias.
+TEST(GenerationOptions, TheWindowOfARepetitionPenaltyMovesWithTheText) {
+  const auto windowed = [](const char* window) {
+    return ids({"--temp", "0", "--logit-bias", "77=1000", "--logit-bias", "78=900", "--logit-bias",
+                "79=800", "--repeat-penalty", "10", "--repeat-last-n", window});
+  };
+  using Ids = std::vector<std::int64_t>;
+  EXPECT_EQ(windowed("-1"), (Ids{77, 78, 79, 77, 77, 77}));
+  EXPECT_EQ(windowed("100"), (Ids{77, 78, 79, 77, 77, 77}));
+  EXPECT_EQ(windowed("1"), (Ids{77, 78, 77, 78, 77, 78}));
+  EXPECT_EQ(windowed("2"), (Ids{77, 78, 79, 77, 78, 79}));
+}
+
+TEST(GenerationOptions, RefuseAWindowWithoutAPenaltyAndAPenaltyWithoutAWindow) {
+  EXPECT_EQ(decode({"--repeat-last-n", "64"}).err,
+            "error: --repeat-last-n: has no effect without a penalty\n"
+            "  remove it, or add eg --repeat-penalty 1.1\n");
+  const Finished empty = decode({"--repeat-penalty", "1.1", "--repeat-last-n", "0"});
+  EXPECT_EQ(empty.code, 2);
+  EXPECT_EQ(empty.err,
+            "error: --repeat-penalty: has no effect on a window of 0 tokens\n"
+            "  remove it, or add eg --repeat-last-n -1 for all tokens\n");
+  EXPECT_EQ(decode({"--repeat-last-n", "-2"}).err,
+            "error: '--repeat-last-n' must be an integer, at least -1, got -2\n");
+  EXPECT_EQ(decode({"-n", "1", "--repeat-last-n", "0"}).code, 0);  // as --repeat-penalty 1
+}
+
 TEST(GenerationOptions, LogprobsCoverEveryToken) {
   const Finished result =
       decode({"--json", "-n", "3", "--temp", "0", "--ignore-eos", "--logprobs", "2"});
@@ -277,6 +304,14 @@ TEST(GenerationOptions, DefaultToTheModels) {
   EXPECT_EQ(given.out, "78 78");
   EXPECT_THAT(given.err, HasSubstr("max-new-tokens 2 (given), logit-bias 78=2000 (given), temp 0 "
                                    "(given), top-k 20 (generation_config.json)\n"));
+}
+
+TEST(GenerationOptions, TheWindowOfThePublishersPenaltyCanBeGiven) {
+  const PublishedModel model(R"({"do_sample": false, "repetition_penalty": 1.1})");
+  EXPECT_THAT(model.decode({"-n", "2"}).err,
+              HasSubstr("repeat-penalty 1.1 (generation_config.json), temp 0"));
+  EXPECT_THAT(model.decode({"-n", "2", "--repeat-last-n", "64"}).err,
+              HasSubstr("repeat-penalty 1.1 (generation_config.json), repeat-last-n 64 (given), "));
 }
 
 TEST(GenerationOptions, AreShownIfTheyActOnTheSearch) {

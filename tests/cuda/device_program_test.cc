@@ -88,7 +88,8 @@ TEST_F(DeviceProgram, EveryBenchmarkOfADeviceTakesAGpu) {
 TEST_F(DeviceProgram, DecodesTheTokensOfTheCpu) {
   for (const char* options :
        {"--temp 0", "--temp 0.9", "--temp 0.9 --top-k 5", "--temp 1.2 --top-p 0.7 --min-p 0.01",
-        "--temp 0 --repeat-penalty 1.3 --no-repeat-ngram 2", "--temp 0.9 --logit-bias 3=4",
+        "--temp 0 --repeat-penalty 1.3 --no-repeat-ngram 2",
+        "--temp 0 --repeat-penalty 1.3 --repeat-last-n 3", "--temp 0.9 --logit-bias 3=4",
         "--temp 1 --typical-p 0.6", "--temp 0.9 --logprobs 2", "--temp 0 --kv-dtype int8",
         "--temp 0 --kv-dtype fp8"}) {
     const std::string line = fmt::format(

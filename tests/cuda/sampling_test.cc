@@ -143,6 +143,7 @@ TEST_F(CudaNextToken, GeneratedTokensAreTheTokensOfWholeRows) {
            {.temperature = 0.05, .top_p = 0.8, .seed = 5},
            {.temperature = 2, .top_p = 0.999, .seed = 6},
            {.repetition_penalty = 1.2, .temperature = 0},
+           {.repetition_penalty = 1.2, .repeat_last_n = 2, .temperature = 0},
            {.logit_bias = {{3000, 9.0}}, .temperature = 0.7, .seed = 7},
            {.no_repeat_ngram = 2, .forced_first = {8}, .temperature = 1, .seed = 8}})
     EXPECT_EQ(generated(options), generated(options, 1));

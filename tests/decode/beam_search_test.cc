@@ -207,5 +207,26 @@ TEST(BeamSearch, PenaltiesHoldForEveryBeam) {
   EXPECT_ERROR_SAYS(chain.generate(options), ExitCode::numerical, "no token is left");
 }
 
+// A penalised token is the least likely one.
+TEST(BeamSearch, AWindowOfARepetitionPenaltyMovesWithTheTextAsInSampling) {
+  std::vector<float> table;
+  for (std::size_t from = 0; from < kWords; ++from)
+    for (std::size_t to = 0; to < kWords; ++to) table.push_back(static_cast<float>(kWords - to));
+  Chain chain(table);
+  for (const std::int64_t num_beams : {1, 2}) {
+    GenerateOptions options = beams(num_beams);
+    options.ignore_end = true;
+    options.sampler.temperature = 0;
+    options.sampler.repetition_penalty = 1e6;
+    EXPECT_THAT(chain.generate(options).tokens, ElementsAre(1, 2, 3, 4)) << num_beams;
+    options.sampler.repeat_last_n = 2;  // the prompt is 0
+    EXPECT_THAT(chain.generate(options).tokens, ElementsAre(1, 2, 0, 1)) << num_beams;
+    options.sampler.repeat_last_n = 1;
+    EXPECT_THAT(chain.generate(options).tokens, ElementsAre(1, 0, 1, 0)) << num_beams;
+    options.sampler.repeat_last_n = 0;
+    EXPECT_THAT(chain.generate(options).tokens, ElementsAre(0, 0, 0, 0)) << num_beams;
+  }
+}
+
 }  // namespace
 }  // namespace lamina::decode

@@ -155,6 +155,29 @@ TEST(Sampler, PenaltiesChangeLogits) {
   EXPECT_EQ(greedy({.frequency_penalty = 0.3}, {3, 1, 1}, 3), 3);
 }
 
+// Logits of 1, 3 and 5: 3, 3 and 2.5; half of them if penalised.
+TEST(Sampler, ARepetitionPenaltyMayBeForTheLastTokens) {
+  const auto greedy = [](std::int64_t window, std::vector<std::int32_t> tokens,
+                         std::size_t num_output = 1) {
+    return Sampler({.repetition_penalty = 2, .repeat_last_n = window, .temperature = 0})
+        .sample(kLogits, 0, tokens, num_output);
+  };
+  EXPECT_EQ(greedy(0, {3, 1}), 1);
+  EXPECT_EQ(greedy(1, {3, 1}), 3);
+  EXPECT_EQ(greedy(2, {3, 1}), 5);  // 3 is a token of the prompt
+  EXPECT_EQ(greedy(2, {3, 1}, 2), 5);
+  EXPECT_EQ(greedy(9, {3, 1}), 5);
+  EXPECT_EQ(greedy(std::numeric_limits<std::int64_t>::max(), {3, 1}), 5);
+  EXPECT_EQ(greedy(-1, {3, 1}), 5);
+  EXPECT_EQ(greedy(2, {1, 3, 3}), 1);  // each occurrence is a token of the window
+  EXPECT_EQ(greedy(3, {1, 3, 3}), 5);
+  EXPECT_EQ(greedy(5, {}, 0), 1);
+  Sampler sampler({.repetition_penalty = 2, .repeat_last_n = 1});
+  for (const Sampler::Candidate& c :
+       sampler.candidates(kLogits, std::vector<std::int32_t>{0, 5, 2}, 1))
+    EXPECT_EQ(c.logit, c.id == 2 ? -4.0f : kLogits[static_cast<std::size_t>(c.id)]) << c.id;
+}
+
 TEST(Sampler, WithoutATokenLeftItSaysSo) {
   Sampler sampler({.suppressed = {0, 1, 2, 3, 4, 5}});
   EXPECT_ERROR_SAYS(sampler.sample(kLogits, 0), ExitCode::numerical, "no token is left");

@@ -108,6 +108,7 @@ TEST(ShortlistSampling, DecidesUsualOptionsAlone) {
   for (const SamplerOptions& options : std::vector<SamplerOptions>{
            {.temperature = 0},
            {.repetition_penalty = 1.1, .temperature = 0},
+           {.repetition_penalty = 1.1, .repeat_last_n = 2, .temperature = 0},
            {.temperature = 0.8, .top_k = 40},
            {.temperature = 0.6, .top_k = 20, .top_p = 0.95},
            {.repetition_penalty = 1.1, .temperature = 0.7, .top_k = 20, .top_p = 0.8},
@@ -208,6 +209,8 @@ TEST(ShortlistSampling, LeavesRowsWithoutNumbersToTheCheckOfLogits) {
 
 TEST(ShortlistSampling, PenaltiesThatRaiseLogitsNeedWholeRows) {
   EXPECT_TRUE(only_lowers({.repetition_penalty = 1.1, .frequency_penalty = 1, .suppressed = {3}}));
+  EXPECT_TRUE(only_lowers({.repetition_penalty = 0.9, .repeat_last_n = 0}));
+  EXPECT_FALSE(has_penalties({.repetition_penalty = 0.9, .repeat_last_n = 0}));
   for (const SamplerOptions& options : std::vector<SamplerOptions>{{.logit_bias = {{1, 0.5}}},
                                                                    {.repetition_penalty = 0.9},
                                                                    {.frequency_penalty = -1},

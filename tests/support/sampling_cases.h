@@ -57,6 +57,7 @@ inline decode::SamplerOptions random_sampler(std::mt19937& random, std::int32_t 
   o.epsilon_cutoff = rarely(1e-3, 0.0);
   o.eta_cutoff = rarely(1e-3, 0.0);
   o.repetition_penalty = rarely(one_of({1.3, 0.8}), 1.0);
+  o.repeat_last_n = one_of(std::initializer_list<std::int64_t>{-1, -1, 0, 1, 2});
   o.frequency_penalty = rarely(one_of({0.5, -0.5}), 0.0);
   o.presence_penalty = rarely(0.5, 0.0);
   o.no_repeat_ngram = rarely(2, 0);

@@ -160,8 +160,11 @@ Option option_of(const GenerationKey& key, GenerateOptions& presets) {
   return out;
 }
 
+constexpr std::string_view kPenalty = "repeat-penalty", kWindow = "repeat-last-n";
+
 // Returns whether an option acts on the way in which these options choose tokens.
 bool is_effective(const GenerationKey& key, const GenerateOptions& options) {
+  if (key.name == kWindow && options.sampler.repetition_penalty == 1) return false;
   return key.choice == TokenChoice::any ||
          (key.choice == TokenChoice::beams) == (options.num_beams > 1);
 }
@@ -309,6 +312,13 @@ void refuse_without_effect(const Arguments& a, const GenerateOptions& options) {
     if (options.num_beams == 1 && key.choice == TokenChoice::beams && option != "--beams")
       refuse(option, "has no effect without a beam search", "remove it, or add eg --beams 4");
   }
+  const decode::SamplerOptions& sampler = options.sampler;
+  if (a.has(kWindow) && sampler.repeat_last_n != 0 && sampler.repetition_penalty == 1)
+    refuse("--repeat-last-n", "has no effect without a penalty",
+           "remove it, or add eg --repeat-penalty 1.1");
+  if (a.has(kPenalty) && sampler.repetition_penalty != 1 && sampler.repeat_last_n == 0)
+    refuse("--repeat-penalty", "has no effect on a window of 0 tokens",
+           "remove it, or add eg --repeat-last-n -1 for all tokens");
   const auto longest = static_cast<std::uint64_t>(options.max_new_tokens);
   const auto refuse_longer = [&](const char* option, std::uint64_t tokens) {
     if (a.has(option) && tokens > longest)
@@ -316,10 +326,10 @@ void refuse_without_effect(const Arguments& a, const GenerateOptions& options) {
              fmt::format("needs {} tokens, but -n allows {}", tokens, longest),
              fmt::format("use at least -n {}", tokens));
   };
-  const auto first = options.sampler.forced_first.size();
+  const auto first = sampler.forced_first.size();
   refuse_longer("force-first-ids", first);
   refuse_longer("force-last-ids", first + 1);
-  refuse_longer("min-tokens", static_cast<std::uint64_t>(options.sampler.min_new_tokens));
+  refuse_longer("min-tokens", static_cast<std::uint64_t>(sampler.min_new_tokens));
 }
 
 }  // namespace
