@@ -9,7 +9,8 @@
 
 namespace lamina::decode {
 
-// Names of the file's keys.
+// The file's keys, by their names in generation_config.json. A key that only GGUF files have is
+// named as its option: name_in_files().
 struct GenerationConfig {
   std::vector<std::string> used, unused;
 };

@@ -39,6 +39,12 @@ struct GenerationKey {
   TokenChoice choice = TokenChoice::any;
 };
 
+// The name of a key in GenerationConfig: of generation_config.json, or of the option if it has none
+// there.
+constexpr std::string_view name_in_files(const GenerationKey& key) {
+  return *key.config_key ? key.config_key : key.name;
+}
+
 // Options that end a text, then options that choose its tokens, in the order of their effect.
 std::span<const GenerationKey> generation_keys();
 

@@ -15,19 +15,25 @@ namespace {
 constexpr std::string_view kPrefix = "general.sampling.";
 constexpr std::string_view kSuppressed = "tokenizer.ggml.suppress_tokens";
 
-// Keys after the prefix and their names in generation_config.json. Values are clamped: llama.cpp
-// turns a sampler off outside these limits.
+// Keys after the prefix and the names of their options. Values are clamped: llama.cpp turns a
+// sampler off outside these limits.
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 struct SamplingName {
-  std::string_view gguf, published;
-  double lowest, highest = std::numeric_limits<double>::infinity();
+  std::string_view gguf, option;
+  double lowest, highest = kNoLimit;
 };
+constexpr SamplingName kPenalty = {"penalty_repeat", "repeat-penalty", -kNoLimit},
+                       kWindow = {"penalty_last_n", "repeat-last-n", -kNoLimit};
 constexpr SamplingName kNames[] = {
-    {"temp", "temperature", 0},
-    {"top_k", "top_k", 0},
-    {"top_p", "top_p", 0, 1},
-    {"min_p", "min_p", 0},
-    {"penalty_repeat", "repetition_penalty", -std::numeric_limits<double>::infinity()},
+    {"temp", "temp", 0},
+    {"top_k", "top-k", 0},
+    {"top_p", "top-p", 0, 1},
+    {"min_p", "min-p", 0},
+    kPenalty,
+    kWindow,
 };
+// The window of a penalty in a file without one, as in llama.cpp.
+constexpr double kUsualWindow = 64;
 
 class Reader {
  public:
@@ -37,9 +43,10 @@ class Reader {
     for (const SamplingName& row : kNames)
       if (const auto value = number(row.gguf))
         assign(row, std::clamp(*value, row.lowest, row.highest));
+    if (number(kPenalty.gguf) && options_.sampler.repetition_penalty != 1 && !number(kWindow.gguf))
+      assign(kWindow, kUsualWindow);
     read_suppressed();
     find_missing();
-    read_window();
     return std::move(out_);
   }
 
@@ -53,8 +60,7 @@ class Reader {
   }
 
   void assign(const SamplingName& row, double value) {
-    const auto key =
-        std::ranges::find(generation_keys(), row.published, &GenerationKey::config_key);
+    const auto key = std::ranges::find(generation_keys(), row.option, &GenerationKey::name);
     LAMINA_ASSERT(key != generation_keys().end());
     if (value < key->min.value_or(value) || value > key->max.value_or(value))
       file_.fail(whole(row.gguf),
@@ -72,7 +78,7 @@ class Reader {
         file_.fail(whole(row.gguf), fmt::format("is {}; expected a whole number", value));
       *std::get<std::int64_t*>(place) = static_cast<std::int64_t>(value);
     }
-    out_.config.used.emplace_back(row.published);
+    out_.config.used.emplace_back(name_in_files(*key));
   }
 
   void read_suppressed() {
@@ -99,16 +105,6 @@ class Reader {
     if (const auto chance = number("xtc_probability");
         chance && *chance > 0 && number("xtc_threshold").value_or(0) <= 0.5)
       miss("xtc_probability", fmt::format("{}", *chance));
-  }
-
-  // The window of an active penalty.
-  void read_window() {
-    const auto window = number("penalty_last_n");
-    if (!window || *window == -1 || options_.sampler.repetition_penalty == 1) return;
-    options_.sampler.repetition_penalty = 1;
-    if (*window == 0) return;
-    out_.missing_window = fmt::format("{} = {}", whole("penalty_last_n"), *window);
-    std::erase(out_.config.used, "repetition_penalty");
   }
 
   const io::GgufFile& file_;

@@ -1,7 +1,6 @@
 // Sampling defaults of GGUF files: general.sampling.* and tokenizer.ggml.suppress_tokens.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,12 +13,10 @@ struct GgufSampling {
   GenerationConfig config;
   // Keys of sampling methods that lamina does not have, with their values: "KEY = 2".
   std::vector<std::string> missing;
-  // The same for a penalty of the last tokens only; the options get no penalty.
-  std::optional<std::string> missing_window;
 };
 
-// Sets the options in the file. Errors (class checkpoint): a value of another type or outside its
-// limits.
+// Sets the options in the file. A penalty without a window is for the last 64 tokens. Errors (class
+// checkpoint): a value of another type or outside its limits.
 GgufSampling apply_gguf_sampling(const io::GgufFile& file, GenerateOptions& options);
 
 }  // namespace lamina::decode

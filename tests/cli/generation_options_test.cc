@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "cli/trained_run.h"
 #include "core/json.h"
@@ -333,35 +334,44 @@ TEST(GenerationOptions, AModelMayWantNoSampling) {
   EXPECT_EQ(greedy.out, PublishedModel("{}").decode({"-n", "3", "--temp", "0"}).out);
 }
 
-// Such a penalty is for the last tokens: without the window it would be another one.
-TEST(GenerationOptions, APenaltyWithAWindowInAGgufFileIsReplacedByOptions) {
+// The tiny model as a GGUF file with a penalty, and options of the command line.
+Finished decode_penalised(std::optional<std::uint32_t> window, std::vector<std::string> words) {
   lamina::testing::GgufConversion model =
       lamina::testing::as_llama(lamina::testing::golden_dir() / "hf" / "llama3_gqa");
   model.layers(lamina::testing::kFeedForwardNames);
   model.gguf.set("general.sampling.penalty_repeat", 1.5f);
-  model.gguf.set("general.sampling.penalty_last_n", 64u);
+  if (window) model.gguf.set("general.sampling.penalty_last_n", *window);
   const lamina::testing::TempDir folder;
   const std::string file = folder.write("model.gguf", model.gguf.bytes());
-  const auto decoded = [&](std::vector<std::string> words) {
-    words.insert(words.begin(), {"decode", "-m", file, "--ids", "1,5,7", "-n", "2", "--verbose"});
-    return lamina_program(words);
+  words.insert(words.begin(), {"decode", "-m", file, "--ids", "1,5,7", "-n", "2", "--verbose"});
+  return lamina_program(words);
+}
+
+TEST(GenerationOptions, TheWindowOfAPenaltyInAGgufFileIsShownAndCanBeReplaced) {
+  const auto shown = [](std::optional<std::uint32_t> window, std::vector<std::string> words) {
+    const Finished result = decode_penalised(window, std::move(words));
+    EXPECT_EQ(result.code, 0) << result.err;
+    return result.err;
   };
-  const Finished refused = decoded({});
-  EXPECT_EQ(refused.code, 4);
+  EXPECT_THAT(shown(24, {}), HasSubstr("repeat-penalty 1.5 (GGUF file), repeat-last-n 24 (GGUF "
+                                       "file), temp 0.8 (default)\n"));
+  EXPECT_THAT(shown({}, {}),
+              HasSubstr("repeat-penalty 1.5 (GGUF file), repeat-last-n 64 (GGUF file), temp"));
+  EXPECT_THAT(shown(24, {"--repeat-penalty", "1.2"}),
+              HasSubstr("repeat-penalty 1.2 (given), repeat-last-n 24 (GGUF file), temp"));
+  EXPECT_THAT(shown(24, {"--repeat-last-n", "-1"}),
+              HasSubstr("repeat-penalty 1.5 (GGUF file), repeat-last-n -1 (given), temp"));
+  EXPECT_THAT(shown(0, {}),
+              HasSubstr("repeat-penalty 1.5 (GGUF file), repeat-last-n 0 (GGUF file), temp"));
+  EXPECT_THAT(shown(24, {"--repeat-penalty", "1"}),
+              HasSubstr("repeat-penalty 1 (given), temp"));  // without a window
+}
+
+TEST(GenerationOptions, APenaltyIsRefusedIfAGgufFileHasAnEmptyWindow) {
+  const Finished refused = decode_penalised(0, {"--repeat-penalty", "1.2"});
+  EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err,
-              HasSubstr("error: " + file +
-                        ": requires a sampling method that lamina does not have: "
-                        "general.sampling.penalty_last_n = 64\n"
-                        "  --temp X samples without it; --temp 0 takes the likeliest tokens\n"
-                        "  --repeat-penalty X replaces the penalty by one of all tokens; 1 is "
-                        "none\n"));
-  const Finished sampled = decoded({"--temp", "0.7"});
-  EXPECT_EQ(sampled.code, 0);
-  EXPECT_THAT(sampled.err, HasSubstr("temp 0.7 (given)"));
-  EXPECT_THAT(sampled.err, Not(HasSubstr("repeat-penalty")));
-  const Finished penalised = decoded({"--repeat-penalty", "1.2"});
-  EXPECT_EQ(penalised.code, 0);
-  EXPECT_THAT(penalised.err, HasSubstr("repeat-penalty 1.2 (given)"));
+              HasSubstr("error: --repeat-penalty: has no effect on a window of 0 tokens\n"));
 }
 
 TEST(GenerationOptions, ModelValuesMustBeFinite) {

@@ -37,15 +37,18 @@ TEST(GgufSampling, Example) {
                   .set("general.sampling.top_p", 0.95f)
                   .set("general.sampling.min_p", 0.05f)
                   .set("general.sampling.penalty_repeat", 1.1f)
+                  .set("general.sampling.penalty_last_n", 256u)
                   .set("tokenizer.ggml.suppress_tokens", std::vector<std::uint32_t>{4, 5}));
   EXPECT_EQ(s.options.sampler.temperature, 0.6);
   EXPECT_EQ(s.options.sampler.top_k, 20);
   EXPECT_EQ(s.options.sampler.top_p, 0.95);
   EXPECT_EQ(s.options.sampler.min_p, 0.05);
   EXPECT_EQ(s.options.sampler.repetition_penalty, 1.1);
+  EXPECT_EQ(s.options.sampler.repeat_last_n, 256);
   EXPECT_THAT(s.options.sampler.suppressed, ElementsAre(4, 5));
-  EXPECT_THAT(s.sampling.config.used, ElementsAre("temperature", "top_k", "top_p", "min_p",
-                                                  "repetition_penalty", "suppress_tokens"));
+  EXPECT_THAT(s.sampling.config.used,
+              ElementsAre("temperature", "top_k", "top_p", "min_p", "repetition_penalty",
+                          "repeat-last-n", "suppress_tokens"));
   EXPECT_THAT(s.sampling.missing, IsEmpty());
 }
 
@@ -84,26 +87,27 @@ TEST(GgufSampling, OtherWaysToSampleAreNamed) {
   EXPECT_THAT(s.sampling.missing, ElementsAre("general.sampling.sequence = 'top_k;temperature'",
                                               "general.sampling.mirostat = 2",
                                               "general.sampling.xtc_probability = 0.5"));
-  EXPECT_EQ(s.sampling.missing_window, "general.sampling.penalty_last_n = 64");
 }
 
-// Otherwise --temp would sample with a penalty of all tokens, which is neither.
-TEST(GgufSampling, APenaltyWithAWindowIsNone) {
-  const SampledByFile s = sampled(GgufBuilder()
-                                      .set("general.sampling.top_k", 20u)
-                                      .set("general.sampling.penalty_repeat", 1.5f)
-                                      .set("general.sampling.penalty_last_n", 64u));
-  EXPECT_EQ(s.options.sampler.repetition_penalty, 1);
-  EXPECT_THAT(s.sampling.config.used, ElementsAre("top_k"));
+TEST(GgufSampling, APenaltyHasAWindow) {
+  for (const float window : {20.0f, -1.0f, 0.0f}) {
+    const SampledByFile s = sampled(GgufBuilder()
+                                        .set("general.sampling.penalty_repeat", 1.5f)
+                                        .set("general.sampling.penalty_last_n", window));
+    EXPECT_EQ(s.options.sampler.repetition_penalty, 1.5);
+    EXPECT_EQ(s.options.sampler.repeat_last_n, static_cast<std::int64_t>(window));
+    EXPECT_THAT(s.sampling.config.used, ElementsAre("repetition_penalty", "repeat-last-n"));
+  }
 }
 
-TEST(GgufSampling, AWindowOfNoTokensIsNoPenalty) {
-  const SampledByFile s = sampled(GgufBuilder()
-                                      .set("general.sampling.penalty_repeat", 1.5f)
-                                      .set("general.sampling.penalty_last_n", 0u));
-  EXPECT_EQ(s.options.sampler.repetition_penalty, 1);
-  EXPECT_THAT(s.sampling.missing, IsEmpty());
-  EXPECT_EQ(s.sampling.missing_window, std::nullopt);
+// llama.cpp's default. A file without a penalty sets no window.
+TEST(GgufSampling, AWindowThatAPenaltyLacksIsOf64Tokens) {
+  const SampledByFile s = sampled(GgufBuilder().set("general.sampling.penalty_repeat", 1.5f));
+  EXPECT_EQ(s.options.sampler.repeat_last_n, 64);
+  EXPECT_THAT(s.sampling.config.used, ElementsAre("repetition_penalty", "repeat-last-n"));
+  const SampledByFile none = sampled(GgufBuilder().set("general.sampling.penalty_repeat", 1.0f));
+  EXPECT_EQ(none.options.sampler.repeat_last_n, -1);
+  EXPECT_THAT(none.sampling.config.used, ElementsAre("repetition_penalty"));
 }
 
 TEST(GgufSampling, ValuesThatCannotBeAreRefusedByKey) {
@@ -115,6 +119,12 @@ TEST(GgufSampling, ValuesThatCannotBeAreRefusedByKey) {
   EXPECT_ERROR_SAYS(sampled(GgufBuilder().set("general.sampling.penalty_repeat", 0.f)),
                     ExitCode::checkpoint,
                     "'general.sampling.penalty_repeat' is 0; it must be at least 0.01");
+  EXPECT_ERROR_SAYS(sampled(GgufBuilder().set("general.sampling.penalty_last_n", -2.f)),
+                    ExitCode::checkpoint,
+                    "'general.sampling.penalty_last_n' is -2; it must be at least -1");
+  EXPECT_ERROR_SAYS(sampled(GgufBuilder().set("general.sampling.penalty_last_n", 2.5f)),
+                    ExitCode::checkpoint,
+                    "'general.sampling.penalty_last_n' is 2.5; expected a whole number");
   EXPECT_ERROR_SAYS(
       sampled(GgufBuilder().raw("general.sampling.temp", 12, lamina::testing::raw_bytes(1e300))),
       ExitCode::checkpoint,

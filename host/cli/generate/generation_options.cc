@@ -169,6 +169,10 @@ bool is_effective(const GenerationKey& key, const GenerateOptions& options) {
          (key.choice == TokenChoice::beams) == (options.num_beams > 1);
 }
 
+bool is_published(const GenerationKey& key, const decode::GenerationConfig& config) {
+  return std::ranges::find(config.used, decode::name_in_files(key)) != config.used.end();
+}
+
 // Logs the options that change something, with their sources.
 void show(const Arguments& a, const GenerateOptions& options,
           const decode::GenerationConfig& config, std::string_view source) {
@@ -176,7 +180,7 @@ void show(const Arguments& a, const GenerateOptions& options,
   for (const GenerationKey& key : decode::generation_keys()) {
     const std::string value = decode::value_text(key, options);
     const bool given = a.has(key.name);
-    const bool published = std::ranges::find(config.used, key.config_key) != config.used.end();
+    const bool published = is_published(key, config);
     if (!given && !is_effective(key, options)) continue;
     if (!given && !published && value == decode::value_text(key, {})) continue;
     lines.push_back(fmt::format("{} {} ({})", *key.name ? key.name : key.config_key, value,
@@ -198,7 +202,7 @@ void check_vocabulary(const Arguments& a, std::int64_t vocab_size,
     const auto id = std::visit(FirstOutside{vocab_size}, key.place(options));
     if (!id) continue;
     if (a.has(key.name)) refuse_id(fmt::format("--{}", key.name), *id, vocab_size);
-    if (std::ranges::find(config.used, key.config_key) != config.used.end())
+    if (is_published(key, config))
       log::warning(
           "{}: '{}' has the id {}, which is outside the vocabulary of {} and has no effect", source,
           key.config_key, *id, vocab_size);
@@ -215,22 +219,16 @@ void warn_of_end_tokens(const model::Loaded& m, const std::vector<std::int32_t>&
 }
 
 // Applies the sampling defaults of a GGUF file. Sampling methods that lamina does not have are
-// replaced by --temp, and a penalty by --repeat-penalty, too; without these they are an error.
+// replaced by --temp; without it they are an error.
 decode::GenerationConfig read_gguf_sampling(const Arguments& a, const std::string& path,
                                             GenerateOptions& options) {
   decode::GgufSampling out = decode::apply_gguf_sampling(io::GgufModel(path).first(), options);
-  std::vector<std::string> notes = {
-      "--temp X samples without it; --temp 0 takes the likeliest tokens"};
-  if (out.missing_window && !a.has("repeat-penalty")) {
-    out.missing.push_back(*out.missing_window);
-    notes.emplace_back("--repeat-penalty X replaces the penalty by one of all tokens; 1 is none");
-  }
   if (!out.missing.empty() && !a.has("temp"))
     throw UserError(ExitCode::checkpoint,
                     {path,
                      fmt::format("requires a sampling method that lamina does not have: {}",
                                  fmt::join(out.missing, ", ")),
-                     std::move(notes)});
+                     {"--temp X samples without it; --temp 0 takes the likeliest tokens"}});
   return std::move(out.config);
 }
 
