@@ -1,5 +1,6 @@
 // Frequencies of rotary position embeddings with published scalings, for the kernels of rope_table.
-// Names, defaults and roundings to f32 follow the rope_scaling table of Hugging Face's config.json.
+// The row of rope in lamina/ops.def defines the scalings. Names, defaults and roundings to f32
+// follow the rope_scaling table of Hugging Face's config.json.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +13,11 @@ namespace lamina::ops {
 
 enum class RopeScaling : std::uint8_t {
   none,
-  linear,         // positions divided by factor
-  dynamic,        // base grows with the length beyond max_position_embeddings (NTK)
-  by_wavelength,  // "llama3": long wavelengths divided by factor, blended between low_ and
-                  // high_freq_factor
-  yarn,           // likewise, by number of rotations (Peng et al. 2023)
-  longrope,  // a divisor per frequency, other ones beyond the original length (Ding et al. 2024)
+  linear,
+  dynamic,
+  by_wavelength,  // "llama3"
+  yarn,
+  longrope,
 };
 
 struct RopeSpec {

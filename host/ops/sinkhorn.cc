@@ -1,6 +1,6 @@
 // sinkhorn(x; iterations, eps): matrices [..., K, K] made nearly doubly stochastic, in f32: softmax
 // over the last dim plus eps, columns divided by their sum plus eps, then iterations - 1 times rows
-// and columns. Sinkhorn & Knopp 1967; as in DeepSeek-AI, mHC, 2025.
+// and columns. Sinkhorn & Knopp 1967; as in Xie et al. 2025, "mHC".
 #include "ops/op.h"
 
 namespace lamina::ops {

@@ -13,10 +13,10 @@ extern "C" {
 /* `depth` blocks after the stack, each predicting one token further. Block j reads carry_in[0] =
  * hidden state h[j - 1] (h[-1] is the stack's x) and carry_in[1] = the embedding of the token 1 + j
  * places ahead in the same document. It writes carry_out[0] = h[j] and carry_out[1] = the head's
- * input for the token after that one. Embedding and head are the model's. In training, weight_j *
- * (sum over j of the cross-entropies) / (their number over all j) is added to the loss; other
- * phases skip the blocks. The parameters are called "mtp.<j>.<name>", j from 0; in the tensor map
- * {L} is num_hidden_layers + j and {P} is j. */
+ * input for the token after that one. Embedding and head are the model's. In training, the sum over
+ * j of weight_j * (the sum of block j's cross-entropies), divided by the number of counted labels
+ * of all blocks, is added to the loss; other phases skip the blocks. The parameters are called
+ * "mtp.<j>.<name>", j from 0; in the tensor map {L} is num_hidden_layers + j and {P} is j. */
 typedef struct lamina_mtp {
   uint32_t size, flags;    /* LAMINA_MTP_* */
   uint32_t block, depth;   /* block: the id of a lamina_block_t */

@@ -135,7 +135,7 @@ inline Tensor merge_heads(Tensor x, At at = At::current()) {
 }
 
 // Returns one name for each activation of config.json: silu (swish), relu, relu2 (the square of
-// relu), sigmoid, gelu, and the tanh form of gelu under its three names. Fails with
+// relu), sigmoid, gelu, and gelu_tanh (gelu_new, gelu_pytorch_tanh, gelu_fast). Fails with
 // LAMINA_ERROR_CONFIG for other names.
 inline std::string_view activation_name(std::string_view hf, At at = At::current()) {
   if (hf == "swish") return "silu";
@@ -149,6 +149,7 @@ inline std::string_view activation_name(std::string_view hf, At at = At::current
                   "or sigmoid",
               at));
 }
+// Applies the activation that config.json calls `hf`. Fails as activation_name() does.
 inline Tensor activate(Tensor x, std::string_view hf, At at = At::current()) {
   const std::string_view name = activation_name(hf, at);
   if (name == "silu") return silu(x, at);

@@ -22,8 +22,9 @@ struct ExpertsOptions {
   bool gated = true;
   bool bias = false;
   bool weigh_input = false;  // weights multiply the inputs of experts, not their outputs
-  // Each expert takes at most ceil(T K / E) times this from a row of the batch, in order; the rest
-  // is dropped. 0 = all. Fedus et al. 2021. When decoding, the tokens of one call are a row.
+  // Each expert takes at most max(1, floor(capacity_factor * ceil(T K / E))) tokens of each row of
+  // the batch, in order; later ones are dropped. 0 = all. Fedus et al. 2021. When decoding, the
+  // tokens of one call are a row.
   double capacity_factor = 0;
 };
 
@@ -162,6 +163,8 @@ struct MixtureOptions {
   ExpertsOptions experts = {};
   RouterLosses losses = {};
 };
+// Routes x[B, T, D] to experts and returns their weighted sum [B, T, D]; adds the router's losses
+// and metric. [trace]
 inline Tensor mixture(const Scope& s, Tensor x_BTD, const Step& step, const MixtureOptions& o,
                       At at = At::current()) {
   const Routed routed = route(s / "router", x_BTD, o.router, {}, at);

@@ -25,8 +25,8 @@ struct Operand {
   Operand(Tensor t, At where = At::current()) : tensor(t), at(where) {}
 };
 
-// A scalar with the element type of x. The constant has that type too where it holds more numbers
-// than f32: above 2^24, f32 does not hold every integer.
+// A scalar with the element type of x. The constant is made in that type if it is i32, i64 or f64,
+// because f32 cannot represent every integer above 2^24; else in f32.
 inline Tensor number_like(double value, Tensor x, At at = At::current()) {
   const std::uint32_t dtype = x ? x.dtype(at) : 0;
   const std::string_view name = dtype == LAMINA_DTYPE_I32   ? "i32"
