@@ -131,8 +131,8 @@ const Fields<OptimizerSection>& optimizer_fields() {
              .hot = true}),
       field("offload", &OptimizerSection::offload,
             {.doc = "Keep moments, and with train.dtype = \"bfloat16\" the weights in float32, in "
-                    "pinned memory of the host: an update copies them to the GPU and back, piece "
-                    "by piece. Same bits. On the CPU, which has one memory, it changes nothing.",
+                    "pinned host memory: an update copies them to the GPU and back, piece by "
+                    "piece. Same bits. On the CPU, which has one memory, it changes nothing.",
              .hot = true}),
       field("groups", &OptimizerSection::groups,
             {.doc = "`[[optimizer.groups]]`: parameters that are frozen or learn with different "
