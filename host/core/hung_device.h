@@ -1,4 +1,4 @@
-// The end of the process when a device does not answer.
+// Ends the process if a device hangs.
 #pragma once
 
 #include "core/error.h"

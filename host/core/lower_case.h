@@ -1,4 +1,4 @@
-// Letters of ASCII in lower case.
+// Converts ASCII letters to lower case.
 #pragma once
 
 #include <string>

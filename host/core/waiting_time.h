@@ -1,4 +1,4 @@
-// The duration of a wait that looks at its clock again and again.
+// Measures how long a polling loop has waited.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace lamina {
 
-// A gap between two looks counts at most kLongestGap: in a longer one this process was stopped, or
+// A gap between two polls counts at most kLongestGap: in a longer one this process was stopped, or
 // had no CPU, and so had the threads that it waits for.
 class WaitingTime {
  public:

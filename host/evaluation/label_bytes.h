@@ -1,4 +1,4 @@
-// The size of a text by its tokens.
+// Counts the bytes of text of each token, for bits per byte.
 #pragma once
 
 #include <cstdint>
