@@ -162,13 +162,12 @@ MaskedTokens marked(const text::Tokenizer& tokenizer, Rendering& rendering,
     if (is_learned(conversation.messages()[i].root())) continue;
     std::erase_if(rendered.generated, [i](const jinja::GeneratedSpan& span) {
       if (!span.element)
-        throw UserError(
-            ExitCode::data,
-            {"messages",
-             fmt::format("message {} must not be learned, but the template has {{% generation %}} "
-                         "marks outside of a loop over the messages",
-                         i + 1),
-             {"use a template with the marks inside {% for message in messages %}"}});
+        throw UserError(ExitCode::data,
+                        {"messages",
+                         fmt::format("message {} is excluded from the loss, but the template has "
+                                     "{{% generation %}} marks outside of a loop over the messages",
+                                     i + 1),
+                         {"use a template with the marks inside {% for message in messages %}"}});
       return *span.element == i;
     });
   }
@@ -186,12 +185,13 @@ MaskedTokens whole_conversation(const text::Tokenizer& tokenizer, Rendering& ren
     const std::string before = i == 0 ? "" : rendering.first(i, false).text;
     const std::string with = rendering.first(i + 1, false).text;
     if (!text.starts_with(before) || !text.starts_with(with))
-      throw UserError(ExitCode::data,
-                      {"messages",
-                       fmt::format("message {} must not be learned, but the template renders it "
-                                   "differently once the conversation continues",
-                                   i + 1),
-                       {"use data.loss_on = \"assistant\""}});
+      throw UserError(
+          ExitCode::data,
+          {"messages",
+           fmt::format("message {} is excluded from the loss, but the template renders it "
+                       "differently once the conversation continues",
+                       i + 1),
+           {"use data.loss_on = \"assistant\""}});
     if (done < before.size()) learned.push_back({done, before.size()});
     done = std::max(done, with.size());
   }
@@ -206,7 +206,7 @@ bool is_learned(const JsonValue& message) {
   if (const JsonValue weight = message.find("weight"); weight && !weight.is_null()) {
     const double value = weight.is_number() ? weight.as_double() : -1;
     if (value != 0 && value != 1)
-      weight.fail("must be 0 (not learned) or 1, got " + weight.describe());
+      weight.fail("must be 0 (not in the loss) or 1, got " + weight.describe());
     out = value == 1;
   }
   if (const JsonValue train = message.find("train"); train && !train.is_null()) {

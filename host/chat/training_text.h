@@ -38,7 +38,7 @@ std::tm fixed_date();
 // the text that the model reads before it. Without marks, an answer that begins a conversation is
 // not learned. Returns nothing for a conversation without another answer. The date is fixed_date().
 // Errors: as Form::render(); class data if an answer does not follow its prompt, or if a message
-// must not be learned and marks are outside of a loop over the messages.
+// is excluded from the loss and marks are outside of a loop over the messages.
 std::vector<MaskedTokens> training_tokens(const text::Tokenizer& tokenizer, const Form& form,
                                           const Conversation& conversation, Learned learned);
 

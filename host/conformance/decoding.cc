@@ -18,7 +18,8 @@ constexpr double kTolerance = 1e-4;  // relative to the largest logit, f32
 void expect_near(std::span<const float> got, std::span<const float> want, const std::string& what) {
   const double found = relative_difference(got, want);
   if (!(found <= kTolerance))
-    fail("{}: logits differ by {:.2g} of the largest, {:.2g} is rounding", what, found, kTolerance);
+    fail("{}: logits differ by {:.2g} of the largest one; rounding is at most {:.2g}", what, found,
+         kTolerance);
 }
 
 decoder::Model decoded(decoder::Model model) {

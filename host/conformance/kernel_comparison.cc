@@ -193,8 +193,9 @@ class ComparedKernel final : public Kernel {
                                       8 * longer * difference(near[i], want[i]));
       const double found = difference(got[i], want[i]);
       if (!(found <= allowed))
-        runs_.wrong("differs from the lowering by {:.2g} in result {}, {}{}; {:.2g} is rounding",
-                    found, i, to_string(result_types_[i]), with, allowed);
+        runs_.wrong(
+            "differs from the lowering by {:.2g} in result {}, {}{}; rounding is at most {:.2g}",
+            found, i, to_string(result_types_[i]), with, allowed);
     }
   }
 

@@ -29,7 +29,8 @@ void expect_near(std::span<const float> got, std::span<const float> want, double
                  const std::string& what) {
   const double found = relative_difference(got, want);
   if (!(found <= tolerance))
-    fail("{}: they differ by {:.2g} of the largest, {:.2g} is rounding", what, found, tolerance);
+    fail("{}: the difference is {:.2g} of the largest number; rounding is at most {:.2g}", what,
+         found, tolerance);
 }
 
 // The change of the logits `exact` of `rows`, relative to the largest, where every weight changes

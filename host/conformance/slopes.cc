@@ -193,7 +193,7 @@ class Slopes {
     if (!is_slope((above - here) / kStep) && !is_slope((here - below) / kStep))
       fail(
           "the gradient of '{}'{} is {:.6g} along a direction where finite differences give "
-          "{:.6g}; {:.2g} is rounding",
+          "{:.6g}; rounding is at most {:.2g}",
           model_.parameters().all()[parameter].name,
           layer_loss_.empty() ? "" : fmt::format(" for auxiliary loss '{}'", layer_loss_),
           slope / length, measured, allowed);

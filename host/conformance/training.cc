@@ -68,7 +68,7 @@ class Step {
       const double allowed = std::max(tolerance * std::max(own, 1e-3 * largest), 8 * rounding);
       const double found = difference(got[i], want[i]);
       if (!(found <= allowed))
-        fail("{}: the tensor of '{}' differs by {:.2g}, {:.2g} is rounding", what,
+        fail("{}: the tensor of '{}' differs by {:.2g}; rounding is at most {:.2g}", what,
              model.parameters().all()[i].name, found, allowed);
     }
   }

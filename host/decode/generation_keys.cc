@@ -60,7 +60,7 @@ constexpr std::array kKeys = {
     GenerationKey{"force-first-ids", "", of_sampler<&S::forced_first>, "1,2,3",
                   "Token ids at the start of the output."},
     GenerationKey{"force-last-ids", "forced_eos_token_id", of_sampler<&S::forced_last>, "1,2,3",
-                  "Token ids; the last of -n tokens is one of them."},
+                  "If -n is reached, the last token is one of these ids."},
     GenerationKey{"suppress-ids", "suppress_tokens", of_sampler<&S::suppressed>, "1,2,3",
                   "Token ids to exclude."},
     GenerationKey{"suppress-first-ids", "begin_suppress_tokens",
@@ -100,7 +100,7 @@ constexpr std::array kKeys = {
                   "Exclude tokens with a probability below P.", 0, 1, TokenChoice::drawing},
     GenerationKey{
         "eta-cutoff", "eta_cutoff", of_sampler<&S::eta_cutoff>, "P",
-        "Exclude tokens with a probability below P, or below a lower limit if many are likely.", 0,
+        "Exclude tokens with a probability below the smaller of P and sqrt(P) * exp(-entropy).", 0,
         1, TokenChoice::drawing},
     GenerationKey{"seed",
                   "",
@@ -126,8 +126,8 @@ constexpr std::array kKeys = {
                   "early_stopping",
                   of_generate<&G::early_stopping>,
                   "WHEN",
-                  "With --beams: end once N texts have ended; never: only when no open text can "
-                  "become better than they are.",
+                  "With --beams: when to end. yes: once N texts have ended; no: once no open text "
+                  "is better than they are; never: once none can become better.",
                   {},
                   {},
                   TokenChoice::beams},

@@ -20,6 +20,6 @@ constinit const OpDef first_non_finite_op = {
     .zero_gradient = true,
     .decode = &kTrainingOnly,
     .cost = kNoProducts,
-    .split = {.none = "the first element of all parts is not the first of each"}};
+    .split = {.none = "one part does not show the first bad element of the whole"}};
 
 }  // namespace lamina::ops

@@ -213,14 +213,15 @@ TEST(TrainingText, MarksOutsideOfALoopOverMessagesCannotBeIgnored) {
             (Texts{"<|user|>a<|assistant|>[bc<s>]<|user|>d<|assistant|>[e<s>]"}));
   EXPECT_EQ(model.learned(kTwoTurns, Learned::last),
             (Texts{"<|user|>a<|assistant|>bc<s><|user|>d<|assistant|>[e<s>]"}));
-  EXPECT_ERROR_SAYS(model.learned(R"([{"role": "user", "content": "a"},
+  EXPECT_ERROR_SAYS(
+      model.learned(R"([{"role": "user", "content": "a"},
                                       {"role": "assistant", "content": "bc", "weight": 0},
                                       {"role": "user", "content": "d"},
                                       {"role": "assistant", "content": "e"}])",
-                                  Learned::assistant),
-                    ExitCode::data,
-                    "message 2 must not be learned, but the template has {% generation %} marks "
-                    "outside of a loop over the messages");
+                    Learned::assistant),
+      ExitCode::data,
+      "message 2 is excluded from the loss, but the template has {% generation %} marks "
+      "outside of a loop over the messages");
 }
 
 TEST(TrainingText, AllTokensOfACharacterAreLearnedOrNone) {
@@ -254,8 +255,8 @@ TEST(TrainingText, CharactersWithoutATokenChangeNoOtherMessage) {
 TEST(TrainingText, OtherWeightsAreRefused) {
   const Model model(kPlain);
   const std::pair<const char*, const char*> cases[] = {
-      {R"("weight": 0.5)", "must be 0 (not learned) or 1, got 0.5"},
-      {R"("weight": "0")", "must be 0 (not learned) or 1, got "},
+      {R"("weight": 0.5)", "must be 0 (not in the loss) or 1, got 0.5"},
+      {R"("weight": "0")", "must be 0 (not in the loss) or 1, got "},
       {R"("train": 0)", "must be true or false, got "},
   };
   for (const auto& [key, says] : cases)

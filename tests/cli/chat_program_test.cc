@@ -468,7 +468,7 @@ TEST(ChatReasoning, MarksOfTheUserComeInPairs) {
     const std::string line = kProgram + " " + command + " -m x --reasoning-begin ";
     const Finished alone = run_shell(line + "a");
     EXPECT_EQ(alone.code, 2);
-    EXPECT_EQ(alone.err, "error: --reasoning-begin: needs --reasoning-end, too\n");
+    EXPECT_EQ(alone.err, "error: --reasoning-begin: requires --reasoning-end\n");
     EXPECT_EQ(run_shell(line + "'' --reasoning-end b").err,
               "error: --reasoning-begin: got ''; expected at least one character\n");
   }

@@ -76,11 +76,11 @@ int run_show(const Arguments& a, const Device& device) {
 Command data_show_command() {
   return {
       .name = "data show",
-      .summary = "prints rows as the model sees them, with the trained tokens marked",
+      .summary = "prints rows as the model sees them, with the tokens in the loss marked",
       .details =
-          "Learned tokens are green, the rest dim; without colour they are between "
+          "Tokens in the loss are green, the rest dim; without colour they are between "
           "{+ and +}. Segments do not see each other. Tokens without a text are shown "
-          "as <id>. With --json: token ids, labels (-100 is not learned), segments, positions "
+          "as <id>. With --json: token ids, labels (-100: not in the loss), segments, positions "
           "and the text of each token; with data.form = \"preference\" also \"answers\", which "
           "says for each segment if it is the chosen or the rejected answer.",
       .options = {integer_option("rows", 'n', 3, "Rows to print.", 1, 1 << 20),

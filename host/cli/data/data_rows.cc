@@ -48,14 +48,14 @@ std::string row_text(const text::Tokenizer& tokenizer, const DataRow& row, data:
       out += fmt::format("{}segment {}{}{}:\n", i == 0 ? "" : "\n", row.segments[i],
                          kind.empty() ? "" : ", ", kind);
     }
-    const bool learned = row.is_learned(i);
+    const bool in_loss = row.in_loss(i);
     const std::size_t first = i;
     std::string part;
     for (; i < row.tokens.size() && row.segments[i] == row.segments[first] &&
-           row.is_learned(i) == learned;
+           row.in_loss(i) == in_loss;
          ++i)
       part += text_of(tokenizer, row.tokens[i]);
-    out += fmt::format("{}{}{}", begin[learned], printable_lines(part), end[learned]);
+    out += fmt::format("{}{}{}", begin[in_loss], printable_lines(part), end[in_loss]);
   }
   return out;
 }

@@ -21,8 +21,8 @@ struct DataRow {
     return tokens.size() -
            static_cast<std::size_t>(std::ranges::count(labels, data::kIgnoredLabel));
   }
-  // True if the model learns to write the token.
-  bool is_learned(std::size_t i) const {
+  // True if the token is the label of the one before it.
+  bool in_loss(std::size_t i) const {
     return i > 0 && segments[i] == segments[i - 1] && labels[i - 1] != data::kIgnoredLabel;
   }
 };
@@ -33,8 +33,8 @@ DataRow row_of(const data::Batch& batch, std::size_t n);
 // The kind of an answer in rows of preferences, "chosen" or "rejected"; "" for other forms.
 std::string_view answer_kind(data::DataForm form, std::int32_t segment);
 
-// Text of the segments of a row, learned tokens green and the rest dim; without colour,
-// {+learned+}.
+// Text of the segments of a row, tokens in the loss green and the rest dim; without colour,
+// {+in the loss+}.
 std::string row_text(const text::Tokenizer& tokenizer, const DataRow& row, data::DataForm form,
                      bool color);
 // JSON of all rows of a batch.

@@ -145,7 +145,7 @@ void check_marks(const Arguments& a) {
     if (!a.has(name)) continue;
     if (!a.has(other))
       throw UserError(ExitCode::usage,
-                      {fmt::format("--{}", name), fmt::format("needs --{}, too", other), {}});
+                      {fmt::format("--{}", name), fmt::format("requires --{}", other), {}});
     if (a.text(name).empty())
       throw UserError(ExitCode::usage,
                       {fmt::format("--{}", name), "got ''; expected at least one character", {}});

@@ -79,8 +79,8 @@ Command plan_command() {
       .summary = "shows what a model costs: parameters, memory, arithmetic",
       .details =
           "Prints parameters (all, and active per token), a picture of the stack, bytes "
-          "of weights and decode state, operations per token, and the activations that each "
-          "rematerialisation policy of training needs, as planned in memory. Reads "
+          "of weights and decode state, operations per token, and the memory for activations "
+          "under each rematerialisation policy, from compiled training graphs. Reads "
           "only the description: no weights, no data.",
       .options = {device_option(), packed_option(), quantize_option(), quantize_rule_option(),
                   kv_dtype_option(),

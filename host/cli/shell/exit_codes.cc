@@ -19,7 +19,7 @@ constexpr std::array kCodes = {
     ExitCodeMeaning{ExitCode::checkpoint, "checkpoint", "a checkpoint, model file or disk"},
     ExitCodeMeaning{ExitCode::data, "data", "training data, a prompt or their tokenizer"},
     ExitCodeMeaning{ExitCode::communication, "communication",
-                    "GPUs of a run do not reach each other"},
+                    "the GPUs of a run cannot communicate"},
     ExitCodeMeaning{ExitCode::memory, "memory", "out of memory, or a device that failed"},
     ExitCodeMeaning{ExitCode::plugin, "plugin",
                     "a plugin is missing, broken, too old, or fails its check"},

@@ -199,9 +199,10 @@ Command train_command() {
                            .doc = "Print the microbatch and rematerialisation with which the run "
                                   "fits into the available memory, as lines for the run "
                                   "file, and exit."}},
-                  flag_option("json",
-                              "Print one JSON object per step on stdout; with --dry-run or --fit, "
-                              "one in all.")},
+                  flag_option(
+                      "json",
+                      "Print one JSON object per step on stdout; with --dry-run or --fit, a "
+                      "single object.")},
       .positionals = {{.name = "RUN.toml", .doc = "The run file."}},
       .examples = {"lamina train configs/train/quickstart.toml",
                    "lamina train run.toml --set train.steps=100 --out runs/short"},

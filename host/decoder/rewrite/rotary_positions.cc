@@ -49,11 +49,12 @@ void rotate_in_part(Node& node, std::int64_t head_width, double share) {
       attr(node, "frequency_dim") != AttrValue(std::int64_t{0}) ||
       attr(node, "mrope_section") != AttrValue(std::vector<std::int64_t>{}) ||
       node.inputs[in::kFrequencies] != kNoValue)
-    refuse_share("this model says itself what part of a head rotates, and how");
+    refuse_share("this family fixes which channels of a head rotate");
   const auto rotary = static_cast<std::int64_t>(static_cast<double>(head_width) * share);
   if (rotary == 0 || rotary % 2 != 0)
-    refuse_share(fmt::format("{} of {} channels of a head would rotate; pairs do, at least one",
-                             rotary, head_width));
+    refuse_share(fmt::format(
+        "{} of {} channels of a head would rotate; the number must be even and at least 2", rotary,
+        head_width));
   node.set_attr("rotary_dim", rotary);
 }
 

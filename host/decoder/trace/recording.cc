@@ -75,7 +75,7 @@ Tensor add_param(BlockGraph& block, const registry::ParamDesc& desc, const Trace
   if (std::ranges::any_of(block.params,
                           [&](const BlockGraph::Param& p) { return p.desc.name == desc.name; }))
     throw UserError(ExitCode::usage, {fmt::format("parameter '{}'", desc.name),
-                                      "is added by a [model] key and declared by the block, too",
+                                      "is declared by the block and also added by a [model] key",
                                       {"remove the key"}});
   const Parameter parameter{desc.name, 0, 0, desc};
   const Tensor input =
