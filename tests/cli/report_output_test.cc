@@ -8,8 +8,8 @@
 
 #include <filesystem>
 
+#include "cli/report/report_page.h"
 #include "cli/report_run.h"
-#include "cli/train/report_page.h"
 #include "cli/trained_run.h"
 
 namespace lamina::cli {

@@ -8,8 +8,8 @@
 #include <fstream>
 #include <thread>
 
+#include "cli/report/report_page.h"
 #include "cli/report_run.h"
-#include "cli/train/report_page.h"
 #include "cli/trained_run.h"
 #include "core/json.h"
 #include "support/expect_error.h"

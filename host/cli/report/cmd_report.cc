@@ -8,12 +8,12 @@
 
 #include "cli/bench/bench_text.h"
 #include "cli/generate/prompt.h"
+#include "cli/report/report_page.h"
 #include "cli/shell/command.h"
 #include "cli/shell/output_file.h"
 #include "cli/shell/plugins.h"
 #include "cli/shell/text.h"
 #include "cli/shell/units.h"
-#include "cli/train/report_page.h"
 #include "core/log.h"
 #include "core/printable.h"
 #include "core/read_file.h"

@@ -1,4 +1,4 @@
-#include "cli/train/report_assets.h"
+#include "cli/report/report_assets.h"
 
 #include "report_asset_texts.h"  // made by scripts/cmake/report_assets.cmake
 

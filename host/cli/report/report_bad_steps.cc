@@ -1,7 +1,7 @@
 // Reads the steps that were not finite or were skipped, for the page of a run.
 #include <fmt/format.h>
 
-#include "cli/train/report_page.h"
+#include "cli/report/report_page.h"
 #include "train/loop/bad_step.h"
 
 namespace lamina::cli {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/train/report_metrics.h"
+#include "cli/report/report_metrics.h"
 
 namespace lamina::cli {
 

@@ -1,4 +1,4 @@
-#include "cli/train/report_metrics.h"
+#include "cli/report/report_metrics.h"
 
 #include <fmt/format.h>
 

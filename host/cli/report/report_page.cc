@@ -1,11 +1,11 @@
-#include "cli/train/report_page.h"
+#include "cli/report/report_page.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 
-#include "cli/train/report_assets.h"
+#include "cli/report/report_assets.h"
 
 namespace lamina::cli {
 
