@@ -36,7 +36,7 @@ TEST(Vjp, UsesOfAValueAddUp) {
   EXPECT_EQ(value_of(g, dx, {array(kRow, {1, 2, 3})}), (Doubles{7, 9, 11}));
 }
 
-TEST(Vjp, IsNullWhereNothingFlows) {
+TEST(Vjp, IsNullWithoutAPathToTheOutput) {
   Graph g;
   Tensor x = g.add_input("x", kRow), y = g.add_input("y", kRow);
   auto grads = gradients(g, ops::exp(x) + ops::call("stop_gradient", {y}), {x, y});

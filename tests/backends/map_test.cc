@@ -73,39 +73,39 @@ double logistic(double x) {
   return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
 }
 
-TEST(MapAccuracy, Exp) {
+TEST(MapAccuracy, ExpIsWithin2Ulp) {
   expect_ulps(MapOp::exp, 2, [](double x) { return std::exp(x); });
 }
-TEST(MapAccuracy, Log) {
+TEST(MapAccuracy, LogIsWithin2Ulp) {
   expect_ulps(MapOp::log, 2, [](double x) { return std::log(x); });
 }
-TEST(MapAccuracy, Tanh) {
+TEST(MapAccuracy, TanhIsWithin2Ulp) {
   expect_ulps(MapOp::tanh, 2, [](double x) { return std::tanh(x); });
 }
-TEST(MapAccuracy, Erf) {
+TEST(MapAccuracy, ErfIsWithin2Ulp) {
   expect_ulps(MapOp::erf, 2, [](double x) { return std::erf(x); });
 }
-TEST(MapAccuracy, Sin) {
+TEST(MapAccuracy, SinIsWithin1Ulp) {
   expect_ulps(MapOp::sin, 1, [](double x) { return std::sin(x); });
 }
-TEST(MapAccuracy, Cos) {
+TEST(MapAccuracy, CosIsWithin1Ulp) {
   expect_ulps(MapOp::cos, 1, [](double x) { return std::cos(x); });
 }
-TEST(MapAccuracy, Sqrt) {
+TEST(MapAccuracy, SqrtIsRoundedToNearest) {
   expect_ulps(MapOp::sqrt, 0.5, [](double x) { return std::sqrt(x); });
 }
-TEST(MapAccuracy, Floor) {
+TEST(MapAccuracy, FloorIsExact) {
   expect_ulps(MapOp::floor, 0, [](double x) { return std::floor(x); });
 }
-TEST(MapAccuracy, Rsqrt) {
+TEST(MapAccuracy, RsqrtIsWithin2Ulp) {
   expect_ulps(MapOp::rsqrt, 2, [](double x) { return 1 / std::sqrt(x); });
 }
-TEST(MapAccuracy, Sigmoid) { expect_ulps(MapOp::sigmoid, 3, logistic); }
-TEST(MapAccuracy, Silu) {
+TEST(MapAccuracy, SigmoidIsWithin3Ulp) { expect_ulps(MapOp::sigmoid, 3, logistic); }
+TEST(MapAccuracy, SiluIsWithin3Ulp) {
   expect_ulps(
       MapOp::silu, 3, [](double x) { return x * logistic(x); }, 87.0f);
 }
-TEST(MapAccuracy, Softplus) {
+TEST(MapAccuracy, SoftplusIsWithin3Ulp) {
   expect_ulps(
       MapOp::softplus, 3,
       [](double x) { return (x < 0 ? 0 : x) + std::log1p(std::exp(-std::abs(x))); }, 1e38f);
@@ -129,10 +129,10 @@ void expect_relative_to_x(MapOp op, double tolerance, const Reference& reference
 double cdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 double inner(double x) { return std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x); }
 
-TEST(MapAccuracy, Gelu) {
+TEST(MapAccuracy, GeluIsWithin2e7OfItsInput) {
   expect_relative_to_x(MapOp::gelu, 2e-7, [](double x) { return x * cdf(x); });
 }
-TEST(MapAccuracy, GeluTanh) {
+TEST(MapAccuracy, GeluTanhIsWithin2e7OfItsInput) {
   expect_relative_to_x(MapOp::gelu_tanh, 2e-7,
                        [](double x) { return 0.5 * x * (1 + std::tanh(inner(x))); });
 }
@@ -350,7 +350,7 @@ TEST(Map, DoesNotWriteBehindItsOutput) {
 
 // --- f64, integers, bools, casts ---
 
-TEST(Map, ComputesInDoubleWhereSaid) {
+TEST(Map, F64InstructionsComputeInDouble) {
   MapProgram p;
   p.dims = {101};
   const int x = p.input(DType::f64, {1});

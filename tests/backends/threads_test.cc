@@ -27,7 +27,7 @@ TEST(Threads, Example) {
   EXPECT_EQ(squares, (std::vector<int>{0, 1, 4, 9, 16, 25, 36}));
 }
 
-TEST(Faults, F13ExceptionsOfTasksGoToTheCaller) {
+TEST(Threads, ExceptionsOfTasksReachTheCaller) {
   for (int threads : {1, 4}) {
     set_threads(threads, false);
     for (std::int64_t bad : {0, 37, 99}) {
@@ -46,7 +46,7 @@ TEST(Faults, F13ExceptionsOfTasksGoToTheCaller) {
   }
 }
 
-TEST(Faults, F13FewerThreadsThanAskedAreAWarning) {
+TEST(MemoryFaults, FewerThreadsThanRequestedAreAWarning) {
   // A process without the threads that other tests have started.
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_EXIT(

@@ -186,7 +186,7 @@ TEST(Reasoning, WithoutABeginningIsAllThatIsBeforeItsEnd) {
   expect_parts(Speaker({"[THINK]", "[/THINK]"}).parts("Hmm.[/THINK]4"), "Hmm.", "4");
 }
 
-TEST(Reasoning, AnswersMaySpeakOfMarks) {
+TEST(Reasoning, AnswersMayQuoteMarks) {
   expect_parts(split_thought("<think>a</think>Write <think> and </think>."), "a",
                "Write <think> and </think>.");
   expect_parts(split_thought("Write <think> first."), "", "Write <think> first.");

@@ -306,7 +306,7 @@ TEST(CkptAverageQuantised, OtherPackedWeightsHaveNoMeanButPlainOnesDo) {
   EXPECT_EQ(f.code, 0) << f.err;
 }
 
-TEST(CkptAverageQuantised, AQuantisedModelAndAPlainOneAreToldToBecomePlain) {
+TEST(CkptAverageQuantised, SuggestsPlainWeightsIfOneModelIsQuantised) {
   const TempDir folder;
   const std::string packed = quantised(folder, "packed", trained_run());
   for (const auto& [a, b] : {std::pair(packed, trained_run()), std::pair(trained_run(), packed)}) {

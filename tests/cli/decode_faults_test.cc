@@ -187,7 +187,7 @@ TEST(DecodeFaults, AFileThatIsNoModelIsNotShown) {
   EXPECT_EQ(plan.err.find("root:"), std::string::npos) << plan.err;
 }
 
-TEST(DecodeFaults, AReaderThatGoesAwayEndsItWithoutWords) {
+TEST(DecodeFaults, AClosedOutputEndsItWithoutAMessage) {
   const Finished result = run_shell(kLamina + " decode -m " + long_model() +
                                     " -p a -n 100000 --ignore-eos --ctx-size 100100 2>" +
                                     "/dev/null | head -c 3 "
@@ -239,7 +239,7 @@ TEST(ChatFaults, RolesThatTheTemplateRefusesAreTheUsersError) {
   EXPECT_THAT(system.err, HasSubstr("unknown role system"));
 }
 
-TEST(ChatFaults, ToolsAndMessagesThatTheModelDoesNotReadAreSaid) {
+TEST(ChatFaults, WarnsAboutToolsAndMessagesThatTheTemplateOmits) {
   TempDir folder;
   const std::string deaf =
       folder.write("deaf.jinja", "{% for m in messages %}{{ m.content }}{% endfor %}");

@@ -211,7 +211,7 @@ TEST(StopSignals, UserSignalAsksForOneCheckpoint) {
       ::testing::ExitedWithCode(0), "");
 }
 
-TEST(Faults, F29SignalsThatTheParentIgnoresStayIgnored) {
+TEST(SignalFaults, SignalsThatTheParentIgnoresStayIgnored) {
   auto ignore_and_raise = [] {
     for (int signal : {SIGTERM, SIGHUP}) std::signal(signal, SIG_IGN);
     catch_stop_signals();
@@ -233,7 +233,7 @@ TEST(Faults, F29SignalsThatTheParentIgnoresStayIgnored) {
   _exit(take_interrupt() ? SIGINT : stop_signal());
 }
 
-TEST(Faults, F29CtrlCIsNotForJobsInTheBackground) {
+TEST(SignalFaults, CtrlCDoesNotReachJobsInTheBackground) {
   EXPECT_EXIT(press_ctrl_c(SIG_DFL), ::testing::ExitedWithCode(SIGINT),
               "stopping; a second signal");
   EXPECT_EXIT(press_ctrl_c(SIG_IGN), ::testing::ExitedWithCode(0), "");
@@ -246,7 +246,7 @@ TEST(Faults, F29CtrlCIsNotForJobsInTheBackground) {
   EXPECT_EXIT(killed(), ::testing::ExitedWithCode(SIGINT), "stopping; a second signal");
 }
 
-TEST(Faults, F29CtrlCIsNotForChatsInTheBackground) {
+TEST(SignalFaults, CtrlCDoesNotReachChatsInTheBackground) {
   EXPECT_EXIT(press_ctrl_c(SIG_DFL, catch_interrupts), ::testing::ExitedWithCode(SIGINT), "");
   EXPECT_EXIT(press_ctrl_c(SIG_IGN, catch_interrupts), ::testing::ExitedWithCode(0), "");
   auto killed = [] {

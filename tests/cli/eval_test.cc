@@ -361,7 +361,7 @@ TEST(Eval, ARunNeedsNoDirectoryOfItsStart) {
   EXPECT_GT(before.tokens, 0);
 }
 
-TEST(Eval, ChangedValidationDataIsSaid) {
+TEST(Eval, WarnsAboutChangedValidationData) {
   const TempDir folder;
   std::string text;
   for (int i = 0; i < 60; ++i) text += fmt::format("line {} of the text\n", i * i);

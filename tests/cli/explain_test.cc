@@ -65,7 +65,7 @@ TEST(Explain, SetChangesTheExplainedModel) {
               HasSubstr("x 5 (layers 0-4)"));
 }
 
-TEST(Explain, PartsOfDescribedGpusNeedOne) {
+TEST(Explain, TimeAndOccupancyRequireADescribedGpu) {
   for (const std::string show : {"time", "occupancy"}) {
     const Finished result = lamina_program({"explain", kToy, "--show", show});
     EXPECT_EQ(result.code, 2);

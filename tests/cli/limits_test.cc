@@ -61,7 +61,7 @@ std::vector<std::string> minimal_words(const Command& command) {
 }
 
 // A value within the limits is accepted; a value outside is refused with the option's name.
-TEST(Faults, F19EveryNumericOptionKeepsToItsLimits) {
+TEST(Limits, EveryNumericOptionRefusesValuesOutsideOfThem) {
   for (const Command& command : all_commands()) {
     std::vector<Option> options = command.options;
     options.insert(options.end(), global_options().begin(), global_options().end());
@@ -109,7 +109,7 @@ Finished expect_documented(std::vector<std::string> words, const std::string& fo
 }
 
 // Nothing is trained: the graphs of the run are built and its memory is planned.
-TEST(Faults, F7EveryNumericKeyKeepsToItsLimits) {
+TEST(Limits, EveryNumericKeyRefusesValuesOutsideOfThem) {
   testing::TempDir folder;
   folder.write("run.toml", tiny_run_file("out"));
   std::size_t refused = 0, taken = 0;
@@ -138,7 +138,7 @@ TEST(Faults, F7EveryNumericKeyKeepsToItsLimits) {
   EXPECT_GT(taken, 50u);
 }
 
-TEST(Faults, F7SizesAreLimitedBeforeTheyAreMultiplied) {
+TEST(Limits, SizesAreCheckedBeforeTheyAreMultiplied) {
   testing::TempDir folder;
   folder.write("run.toml", tiny_run_file("out"));
   const std::string model = trained_run();
@@ -181,7 +181,7 @@ TEST(Faults, F7SizesAreLimitedBeforeTheyAreMultiplied) {
   }
 }
 
-TEST(Faults, F28CountsOfExpertsAndLayersAreLimited) {
+TEST(Limits, CountsOfExpertsAndLayersHaveThem) {
   testing::TempDir folder;
   folder.write("moe.toml",
                "family = \"qwen3_moe\"\n[model]\nvocab_size = 258\nhidden_size = 16\n"
@@ -208,7 +208,7 @@ TEST(Faults, F28CountsOfExpertsAndLayersAreLimited) {
       << many.err;
 }
 
-TEST(Faults, F32TrainingBeyondThePositionsIsRefused) {
+TEST(Limits, TrainingBeyondThePositionsIsRefused) {
   testing::TempDir folder;
   folder.write("run.toml", tiny_run_file("out"));
   const Finished f =

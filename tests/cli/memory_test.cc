@@ -35,18 +35,18 @@ void sweep(const std::string& line, int from_mb, int to_mb) {
   EXPECT_GT(refused, 0) << line;
 }
 
-TEST(Faults, F13TrainingSaysThatMemoryIsOut) {
+TEST(MemoryFaults, TrainingReportsThatMemoryIsOut) {
   LAMINA_SKIP_IF_SANITIZED("its shadow memory needs more addresses than any limit leaves");
   sweep("$L train run.toml -q -t 2", 120, 8);
 }
 
-TEST(Faults, F13DecodingSaysThatMemoryIsOut) {
+TEST(MemoryFaults, DecodingReportsThatMemoryIsOut) {
   LAMINA_SKIP_IF_SANITIZED("its shadow memory needs more addresses than any limit leaves");
   sweep("$L decode -m $R --ids 1,2,3 -n 2 -t 2", 60, 8);
 }
 
 // The regular expression engine allocates memory to compile and to match patterns.
-TEST(Faults, TokenizingSaysThatMemoryIsOut) {
+TEST(MemoryFaults, TokenizingReportsThatMemoryIsOut) {
   LAMINA_SKIP_IF_SANITIZED("its shadow memory needs more addresses than any limit leaves");
   sweep("$L tokenize -m " LAMINA_SOURCE_DIR "/tests/golden/tokenizers/llama3 -p hello", 60, 8);
 }
@@ -98,7 +98,7 @@ TEST(Memory, AdviceNamesWhatTheCommandCanChange) {
   }
 }
 
-TEST(Faults, F34ASmallStackIsNamed) {
+TEST(MemoryFaults, ASmallStackIsNamed) {
   testing::TempDir folder;
   folder.write("run.toml", tiny_run_file("out"));
   for (const char* kib : {"8192", "1024", "256"}) {

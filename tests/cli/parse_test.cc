@@ -156,7 +156,7 @@ TEST(Help, EveryCommandHasAnExample) {
     EXPECT_FALSE(command.examples.empty()) << command.name;
 }
 
-TEST(Help, CommandsOfAGroupStandTogether) {
+TEST(Help, CommandsOfAGroupAreAdjacent) {
   std::vector<std::string> groups;
   for (const Command& command : all_commands()) {
     const std::string group = command.name.substr(0, command.name.find(' '));

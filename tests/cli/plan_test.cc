@@ -180,7 +180,7 @@ TEST(Plan, WindowsAreRingsOfFixedSize) {
   EXPECT_GT(state.find("fixed_bytes_per_layer").as_double(), 64 * 16);
 }
 
-TEST(Plan, SaysNothingOfDecodingWhereAModelIsNeverDecoded) {
+TEST(Plan, OmitsDecodingOfModelsThatAreNeverDecoded) {
   const std::vector<std::string> words = {
       LAMINA_SOURCE_DIR "/tests/support/plugins/features/check/features_bidirectional.toml",
       "--plugin", LAMINA_BUILD_DIR "/tests/plugins/features.lamina.so"};

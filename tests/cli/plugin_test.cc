@@ -58,7 +58,7 @@ TEST(PluginList, JsonHasTheSameFacts) {
   EXPECT_EQ(json.root().at("unusable").size(), 0u);
 }
 
-TEST(PluginList, SaysWhereItLookedInVain) {
+TEST(PluginList, NamesTheSearchedFoldersIfItFindsNone) {
   const TempDir folder;
   std::filesystem::create_directories(folder.path() + "/bin");
   const std::string program = folder.path() + "/bin/lamina";
@@ -194,7 +194,7 @@ TEST(PluginCheck, RefusesAModelOfAnotherFamilyThanTheCheckedOne) {
   EXPECT_EQ(plugin(folder, {"check", llama, "--only", "FIL-1", "--model", model}).code, 0);
 }
 
-TEST(PluginCheck, TakesTheFamilyOfAConfigJsonFromWhatItSays) {
+TEST(PluginCheck, ReadsTheFamilyFromAConfigJson) {
   const TempDir folder;
   const auto with = [&](const std::string& name, const std::string& members) {
     folder.write(name + "/config.json",
@@ -398,7 +398,7 @@ TEST(PluginNew, AFolderThatCannotBeCreatedEndsWith4) {
                                     "  choose another folder with --dir\n"));
 }
 
-TEST(Faults, F34NamesThatCppHasAUseForAreRefused) {
+TEST(PluginNew, RefusesReservedNamesOfCpp) {
   const TempDir folder;
   for (const char* name : {"concept", "nullptr", "constexpr", "co_await", "wchar_t", "int8_t",
                            "size_t", "and_eq", "exp", "printf", "index", "errno", "a__b"}) {
@@ -409,7 +409,7 @@ TEST(Faults, F34NamesThatCppHasAUseForAreRefused) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
-TEST(Faults, F34PluginsAreFoundWithoutProc) {
+TEST(PluginList, FindsPluginsWithoutProc) {
   LAMINA_SKIP_IF_SANITIZED("it reads /proc itself");
   const std::string without_proc =
       "unshare -rm bash -c 'mount -t tmpfs none /proc && exec \"$@\"' bash ";

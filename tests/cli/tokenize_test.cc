@@ -46,7 +46,7 @@ TEST(Template, VariablesAreAsInTheFile) {
   EXPECT_EQ(render(R"({"a": null})"), "[|]");
 }
 
-TEST(Template, AListOfMessagesIsToldItsPlace) {
+TEST(Template, SuggestsTheVariableForAListOfMessages) {
   const TempDir folder;
   const std::string context = folder.write("m.json", "[{\"role\": \"user\"}]");
   const Finished f =

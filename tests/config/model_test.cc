@@ -161,7 +161,7 @@ TEST_F(ModelFiles, EveryElementOfAListIsChecked) {
                     path + ":3: 'model.engram_layers[1]' must be an integer, at least 0, got -2");
 }
 
-TEST_F(ModelFiles, F6KeysOfAnotherKindAreRefusedInJson) {
+TEST_F(ModelFiles, KeysOfAnotherKindAreRefusedInJson) {
   auto configure = [&](const std::string& members) {
     std::string file = folder_.write("config.json", "{\"hidden_size\": 8, " + members + "}");
     return resolve_model(declared(), load_model(file).raw, file).values;
@@ -208,7 +208,7 @@ TEST_F(ModelFiles, F6KeysOfAnotherKindAreRefusedInJson) {
             10000.0);
 }
 
-TEST_F(ModelFiles, F33VariablesOfRunsAreCheckedForModelsToo) {
+TEST_F(ModelFiles, VariablesOfRunsAreCheckedForModelsToo) {
   const std::string file =
       folder_.write("m.toml", "family = \"simple\"\n[model]\nhidden_size = 8\n");
   auto load = [&](const char* variable) { return load_model(file, {{}, {variable}}); };

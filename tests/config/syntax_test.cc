@@ -94,7 +94,7 @@ std::string repeated(std::string_view text, int times) {
   return out;
 }
 
-TEST(Faults, F9DeepTextIsRefusedBeforeAnythingRecurses) {
+TEST(Nesting, DeepTextIsRefusedBeforeAnythingRecurses) {
   const std::string cases[] = {
       "a" + repeated(".b", 30000) + " = 1",
       "[a" + repeated(".b", 30000) + "]",
@@ -115,7 +115,7 @@ TEST(Faults, F9DeepTextIsRefusedBeforeAnythingRecurses) {
                     "the value is nested deeper than 32 levels");
 }
 
-TEST(Faults, F9DotsOfPathsAndSentencesDoNotNest) {
+TEST(Nesting, IgnoresDotsOfPathsAndSentences) {
   for (const std::string& text :
        {repeated("../", 40) + "a.txt", "Wait" + repeated(".", 40) + " what", repeated(".", 40)}) {
     const RawEntry entry = parse_override("data.train=" + text).entries.at(0);
@@ -126,7 +126,7 @@ TEST(Faults, F9DotsOfPathsAndSentencesDoNotNest) {
                     "the value is nested deeper than 32 levels");
 }
 
-TEST(Faults, F9DepthIsCountedOutsideOfStringsAndComments) {
+TEST(Nesting, IsCountedOutsideOfStringsAndComments) {
   const std::string dots = repeated(".", 100) + repeated("[", 100);
   Raw raw = parse("# " + dots + "\na = \"\\\"" + dots + "\"\nb = '" + dots + "'\nc = \"\"\"\n" +
                   dots + "\"\"\"\nd = [" + repeated("1.5, ", 100) + "]\n");
@@ -196,7 +196,7 @@ TEST(Environment, DoubleUnderscoreSeparatesSectionAndKey) {
   EXPECT_EQ(raw.entries[0].key, "model.rope_scaling.factor");
 }
 
-TEST(Faults, F33NamesNearKeysAreRefused) {
+TEST(Environment, NamesNearKeysAreRefused) {
   const std::pair<const char*, const char*> cases[] = {
       {"LAMINA_TRAIN_STEPS=10",
        "LAMINA_TRAIN_STEPS is not a lamina variable\n  did you mean LAMINA_TRAIN__STEPS?"},
@@ -216,7 +216,7 @@ TEST(Faults, F33NamesNearKeysAreRefused) {
   }
 }
 
-TEST(Faults, F33SwitchesHaveListedValues) {
+TEST(Environment, SwitchesHaveListedValues) {
   EXPECT_ERROR_SAYS(parse_environment({"LAMINA_GPU_TF32=yes"}), 2,
                     "LAMINA_GPU_TF32 is 'yes'\n  use 0 or 1, or unset it");
   EXPECT_ERROR_SAYS(parse_environment({"LAMINA_GPU_FP8=yes"}), 2,
@@ -226,7 +226,7 @@ TEST(Faults, F33SwitchesHaveListedValues) {
   EXPECT_TRUE(parse_environment({"LAMINA_GPU_GRAPHS=", "LAMINA_PLUGIN_KERNELS=1"}).entries.empty());
 }
 
-TEST(Faults, F33VariablesOfSomethingElseAreLeftAlone) {
+TEST(Environment, VariablesOfOtherProgramsAreIgnored) {
   EXPECT_TRUE(parse_environment({"LAMINA_CHECK=max", "LAMINA_GOLDENS=/x", "LAMINA_PIN=0",
                                  "LAMINA_TRUST_PLUGINS=1", "LAMINA_CPU_ISA=avx2",
                                  "LAMINA_CPU_TILES=none", "LAMINA=x", "LAMINA_DIR=/x",
@@ -234,7 +234,7 @@ TEST(Faults, F33VariablesOfSomethingElseAreLeftAlone) {
                   .entries.empty());
 }
 
-TEST(Faults, F33NamesThatBeginLikeAKeyGiveAWarning) {
+TEST(Environment, NamesThatBeginLikeAKeyGiveAWarning) {
   ::testing::internal::CaptureStderr();
   EXPECT_TRUE(parse_environment({"LAMINA_MODEL_HIDDEN_SIZE=8"}).entries.empty());
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
@@ -242,7 +242,7 @@ TEST(Faults, F33NamesThatBeginLikeAKeyGiveAWarning) {
             "section and key: LAMINA_MODEL__HIDDEN_SIZE\n");
 }
 
-TEST(Faults, F33KeysWithoutTheirSectionAndOptionsGiveAWarning) {
+TEST(Environment, KeysWithoutTheirSectionAndOptionsGiveAWarning) {
   ::testing::internal::CaptureStderr();
   EXPECT_TRUE(
       parse_environment({"LAMINA_SEED=1", "LAMINA_SEED=1", "LAMINA_STEPS=3", "LAMINA_DEVICE=cpu"})

@@ -184,7 +184,7 @@ TEST(RightFamily, WhoseTokensChooseExpertsIsNearFloat32WithEverySeed) {
 }
 
 // An expert with a capacity drops tokens because of other tokens, which the rules exempt.
-TEST(RightFamily, WhoseExpertsHaveCapacitiesIsNotComparedInOtherCompany) {
+TEST(RightFamily, WithCapacitiesOfExpertsIsNotComparedBesideOtherRows) {
   Model model = right_family();
   model.weights = nullptr;
   model.blocks = LAMINA_WRONG_BLOCK({

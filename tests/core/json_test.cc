@@ -178,11 +178,11 @@ TEST(Json, APartIsADocumentThatNamesItsPlaceInTheWhole) {
   EXPECT_ERROR_SAYS(part.root().at("a").as_int64(), ExitCode::usage, "c.json:2: '[1].a' must be");
 }
 
-TEST(Faults, F24JsonEscapesTerminalControls) {
+TEST(JsonWriter, EscapesTerminalControls) {
   EXPECT_EQ(json_quote("a\x1b\x7f\xc2\x9b\xc2\xa9"), "\"a\\u001b\\u007f\\u009b\xc2\xa9\"");
 }
 
-TEST(Faults, F4AnElementThatIsNotThereIsAnError) {
+TEST(Json, AMissingElementIsAnError) {
   const JsonDocument document = parse("{\n\"a\": [1, [2]]}");
   const JsonValue a = document.root().at("a");
   EXPECT_EQ(a.element(1).element(0).as_int64(), 2);

@@ -57,7 +57,7 @@ TEST(InputFile, APathDoesNotEndAtANulByte) {
                     "is not a path; file names cannot contain a NUL byte");
 }
 
-TEST(Faults, F14PathsThatAreNotFilesAreRefusedImmediately) {
+TEST(InputFile, RefusesPathsThatAreNotFilesImmediately) {
   TempDir dir;
   const std::string fifo = dir / "fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);

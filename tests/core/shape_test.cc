@@ -14,7 +14,7 @@ TEST(Shape, Example) {
   EXPECT_EQ((Shape{5, 0}).num_elements(), 0);
 }
 
-TEST(Faults, F7ProductsOfDimsDoNotOverflow) {
+TEST(Shape, ProductsOfDimsDoNotOverflow) {
   constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ((Shape{1 << 25, 1 << 25}).num_elements(), std::int64_t{1} << 50);
   for (const Shape& shape : {Shape{kMax, 2}, Shape{1 << 30, 1 << 30, 1 << 30}, Shape{kMax, kMax},
@@ -23,7 +23,7 @@ TEST(Faults, F7ProductsOfDimsDoNotOverflow) {
                       to_string(shape) + " has more than 2^50 elements, which exceeds any memory");
 }
 
-TEST(Faults, F7ADimOf0AfterOthersThatOverflowIsNoElements) {
+TEST(Shape, ADimOf0AfterOthersThatOverflowMakes0Elements) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 40;
   EXPECT_EQ((Shape{kLarge, kLarge, 0}).num_elements(), 0);
   EXPECT_EQ((Shape{kLarge, 0, kLarge, kLarge}).num_elements(), 0);

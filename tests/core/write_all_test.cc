@@ -25,7 +25,7 @@ TEST(WriteAll, Example) {
   close(ends[1]);
 }
 
-TEST(Faults, F30AFullNonBlockingPipeIsWaitedFor) {
+TEST(WriteAll, WaitsForAFullNonBlockingPipe) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_NONBLOCK), 0);
   fcntl(ends[0], F_SETFL, 0);

@@ -85,7 +85,7 @@ TEST(FindFiles, SaysWhichPathIsMissing) {
                     "matches only directories without files");
 }
 
-TEST(Faults, F1LinkedFoldersAreReadOnce) {
+TEST(FindFiles, LinkedFoldersAreReadOnce) {
   TempDir dir;
   write_folder(dir);
   dir.write("elsewhere/e.txt", "");
@@ -97,7 +97,7 @@ TEST(Faults, F1LinkedFoldersAreReadOnce) {
                                             dir / "b/link/e.txt", dir / "b/one_more.txt"}));
 }
 
-TEST(Faults, F1UnreadableFilesAreNamed) {
+TEST(UnreadableData, DanglingLinksAndFifosAreNamed) {
   TempDir dir;
   write_folder(dir);
   fs::create_symlink("nowhere", dir / "b/gone.txt");
@@ -116,7 +116,7 @@ TEST(Faults, F1UnreadableFilesAreNamed) {
 }
 
 // Root may read everything, so the test process changes to another user.
-TEST(Faults, F1AFolderThatMayNotBeReadIsNamed) {
+TEST(UnreadableData, AFolderWithoutPermissionIsNamed) {
   TempDir dir;
   write_folder(dir);
   fs::permissions(dir.path(), fs::perms::all);

@@ -56,7 +56,7 @@ TEST(LoadData, WithoutPackingARowHoldsOneDocument) {
   EXPECT_EQ(load_data(section, 1, *tokenizer, 258).train.num_rows(), 1u);
 }
 
-TEST(Faults, F1EverySourceIsCounted) {
+TEST(LoadData, EverySourceIsCounted) {
   testing::TempDir dir;
   config::DataSection section;
   section.train = {dir.write("a.txt", "one\n\ntwo\n"), dir / "more"};
@@ -78,7 +78,7 @@ TEST(Faults, F1EverySourceIsCounted) {
   EXPECT_EQ(data.validation_sources[0].num_tokens, 10u);
 }
 
-TEST(Faults, F25ABadTokenizerOfTheDataIsBadData) {
+TEST(LoadTokenizer, AMissingOrDamagedOneIsADataError) {
   testing::TempDir dir;
   config::DataSection section;
   section.tokenizer = dir / "none";

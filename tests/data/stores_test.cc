@@ -320,7 +320,7 @@ TEST_F(StoreTest, TheFirstOfManyErrorsIsReported) {
                     "a.txt:" + std::to_string(line) + ": is not UTF-8");
 }
 
-TEST_F(StoreTest, SmallSourcesAreHeldInMemoryUnlessThereIsOne) {
+TEST_F(StoreTest, SmallSourcesAreHeldInMemoryUnlessAStoreExists) {
   const std::string path = dir_.write("a.txt", lines(10));
   StoreOptions o = options();
   o.min_bytes = 1000;

@@ -42,7 +42,7 @@ TEST(Bidirectional, IsPlannedWithoutDecodeState) {
   EXPECT_GT(plan.work.train_flops, 0);
 }
 
-TEST(Bidirectional, IsSaidByTheHead) {
+TEST(Bidirectional, RefusesNonCausalAttentionWithoutTheFlag) {
   EXPECT_ERROR_SAYS(
       decoder::open_family_with(LAMINA_BLOCK({
         return x + sdk::merge_heads(step.attend(sdk::split_heads(x, 2), sdk::split_heads(x, 2),
@@ -54,12 +54,12 @@ TEST(Bidirectional, IsSaidByTheHead) {
 }
 
 // A window ends with the query's own token.
-TEST(Bidirectional, AWindowIsCausal) {
-  decoder::open_family_with(LAMINA_BLOCK({
+TEST(Bidirectional, AcceptsAWindowWithoutTheFlag) {
+  EXPECT_NO_THROW(decoder::open_family_with(LAMINA_BLOCK({
     return x +
            sdk::merge_heads(step.attend(sdk::split_heads(x, 2), sdk::split_heads(x, 2),
                                         sdk::split_heads(x, 2), {.causal = false, .window = 3}));
-  }));
+  })));
 }
 
 }  // namespace

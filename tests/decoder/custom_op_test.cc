@@ -375,7 +375,7 @@ TEST(CustomOp, HasNoOtherInItsLowering) {
                     "custom op 'test.op' is not allowed in the lowering of op 'test.op'");
 }
 
-TEST(CustomOp, StandsInARegionOverTime) {
+TEST(CustomOp, IsAllowedInARegionOverTime) {
   const Model model = open_family_with(
       LAMINA_BLOCK({
         return step.scan_tokens(

@@ -64,13 +64,13 @@ Tensor summed(const sdk::Step& step, Tensor x, const Body& body) {
                           })[0];
 }
 
-TEST(TimeRegion, PerTokenIsAccepted) {
-  open_family_with(LAMINA_BLOCK({
+TEST(TimeRegion, AcceptsABodyPerToken) {
+  EXPECT_NO_THROW(open_family_with(LAMINA_BLOCK({
     return summed(step, x, [&](Tensor sum, Tensor) -> TokenResults {
       Tensor gain = s.param("gain", {4}, {.axes = {sdk::axis::norm}});
       return {.carries = {sum}, .results = {sum * gain}};
     });
-  }));
+  })));
 }
 
 TEST(TimeRegion, RefusesOpsThatKeepDecodeStateInItsBody) {

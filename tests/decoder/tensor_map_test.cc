@@ -367,7 +367,7 @@ TEST(TensorMap, TensorsAreIgnoredByNameLayerAndBlock) {
   EXPECT_NE(left_over({surplus}, "layers.2.bias"), "");
 }
 
-TEST(TensorMap, PiecesOfOneTensorAreReadWhereTheyLie) {
+TEST(TensorMap, PiecesOfOneTensorAreReadInPlace) {
   Made made(joined({{1, "gate", "layers.{L}.both", {sdk::part(0, 0)}},
                     {1, "up", "layers.{L}.both", {sdk::part(1, 0)}},
                     {1, "bias", "layers.{L}.bias"}},
@@ -428,7 +428,7 @@ TEST(TensorMap, ATiedTableMayHaveTheNameOfTheHead) {
   expect_round_trip(made.model, written(dir, tensors));
 }
 
-TEST(Faults, F31ATiedHeadIsTheTableOrAnError) {
+TEST(TensorMap, ATiedHeadThatDiffersFromTheTableIsRefused) {
   EXPECT_EQ(with_head({"lm_head.weight", DType::f32, {5, 4}}, 0), "");
   EXPECT_EQ(with_head({"model.lm_head.weight", DType::f64, {5, 4}}, 0), "");
   EXPECT_EQ(

@@ -205,7 +205,7 @@ std::int64_t global_width(const std::string& more) {
 }
 
 // It saves an attribute per layer only if a layer differs from the common value.
-TEST(Transformers5, HeadsOfGemma4ThatAreAlikeAreNotSaid) {
+TEST(Transformers5, LayersOfGemma4MayOmitTheCommonHeadWidth) {
   EXPECT_EQ(global_width(R"(, "per_layer_config": {})"), 8);
   EXPECT_EQ(global_width(R"(, "per_layer_config": {"5": {"head_dim": 12}})"), 12);
   EXPECT_EQ(global_width(R"(, "global_head_dim": 16)"), 16);

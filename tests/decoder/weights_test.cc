@@ -56,7 +56,7 @@ TEST(Weights, Example) {
   EXPECT_EQ(weights.pointers().size(), 5u);
 }
 
-TEST(Weights, FilesServeWhereTheirTypeIsTheOneComputedIn) {
+TEST(Weights, FilesOfTheComputeTypeAreUsedInPlace) {
   TempDir folder;
   std::map<std::string, io::TensorSpec> tensors = published();
   tensors["model.layers.0.weights.weight"].dtype = DType::bf16;
@@ -66,7 +66,7 @@ TEST(Weights, FilesServeWhereTheirTypeIsTheOneComputedIn) {
   EXPECT_EQ(mapped, 2);  // that matrix, and the norm's f32 vector
 }
 
-TEST(Weights, PagesAreMappedAheadAsLongAsOneSays) {
+TEST(Weights, PagesAreMappedAheadUntilTheCallerStops) {
   TempDir folder;
   const weights::Weights weights = load(folder.path(), published());
   int num_mapped = 0, asked = 0;

@@ -93,7 +93,7 @@ TEST(EmulatedQueue, OnlyAnEventOrdersWorkOfTwoQueues) {
   }
 }
 
-TEST(EmulatedQueue, EventsTellTheTimeOfWork) {
+TEST(EmulatedQueue, EventsMeasureTheTimeOfWork) {
   const auto before = queue().record();
   const OnDevice a(1 << 20);
   queue().fill(a.tensor, std::byte{1});

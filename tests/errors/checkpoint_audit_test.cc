@@ -118,9 +118,9 @@ class Weights : public ::testing::TestWithParam<TestModel> {
   TempDir folder;
 };
 
-TEST_P(Weights, AreAccepted) { EXPECT_EQ(error_of(whole, "as it is"), ""); }
+TEST_P(Weights, UnchangedFilesAreAccepted) { EXPECT_EQ(error_of(whole, "as it is"), ""); }
 
-TEST_P(Weights, ThatAreMissing) {
+TEST_P(Weights, MissingTensorsAreNamed) {
   for (const auto& [kind, name] : tensors()) {
     CheckpointTypes changed = whole;
     changed.erase(name);
@@ -130,7 +130,7 @@ TEST_P(Weights, ThatAreMissing) {
 }
 
 // The message suggests the other name, except for block tensors: their scales have a nearer name.
-TEST_P(Weights, UnderAnotherName) {
+TEST_P(Weights, TensorsWithAnotherNameAreNamed) {
   for (const auto& [kind, name] : tensors()) {
     if (is_optional(name)) continue;
     CheckpointTypes changed = whole;
@@ -142,7 +142,7 @@ TEST_P(Weights, UnderAnotherName) {
   }
 }
 
-TEST_P(Weights, OfAnotherShape) {
+TEST_P(Weights, TensorsOfAnotherShapeAreNamed) {
   for (const auto& [kind, name] : tensors())
     for (std::int64_t more : {-1, 1}) {
       CheckpointTypes changed = whole;
@@ -157,7 +157,7 @@ TEST_P(Weights, OfAnotherShape) {
     }
 }
 
-TEST_P(Weights, OfAnotherType) {
+TEST_P(Weights, TensorsOfAnotherTypeAreNamed) {
   for (const auto& [kind, name] : tensors()) {
     CheckpointTypes changed = whole;
     StoredType& stored = changed.at(name);
@@ -168,7 +168,7 @@ TEST_P(Weights, OfAnotherType) {
   }
 }
 
-TEST_P(Weights, WithoutUse) {
+TEST_P(Weights, SurplusTensorsAreNamed) {
   const auto first_layer = [](const auto& tensor) {
     return tensor.first.find(".0.") != std::string::npos;
   };

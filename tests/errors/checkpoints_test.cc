@@ -53,7 +53,7 @@ void expect(const std::string& golden, const Change& change, const std::vector<s
   w.expect({{"decode", "-m", "m", "--ids", "1"}, 4, says});
 }
 
-TEST(CheckpointErrors, StackedExperts) {
+TEST(CheckpointErrors, WrongTensorsOfSeparateExpertsAreNamed) {
   const std::string name = "model.layers.1.block_sparse_moe.experts.2.w2.weight";
   const std::string in_file = "m/model.safetensors: tensor '" + name + "'";
   expect("mixtral_8x", without(name),
@@ -79,7 +79,7 @@ TEST(CheckpointErrors, StackedExperts) {
          {"tensor 'model.layers.0.mlp.experts.3.gate_proj.weight' is missing"});
 }
 
-TEST(CheckpointErrors, ExpertsInOneTensor) {
+TEST(CheckpointErrors, WrongTensorsOfStackedExpertsAreNamed) {
   const std::string name = "model.language_model.layers.0.mlp.experts.gate_up_proj";
   expect(
       "qwen3_5_moe", without(name),
@@ -94,7 +94,7 @@ TEST(CheckpointErrors, ExpertsInOneTensor) {
          {"' is [3, 40], but the config requires [4, 40]"});
 }
 
-TEST(CheckpointErrors, Mxfp4) {
+TEST(CheckpointErrors, Mxfp4WithoutItsScalesNamesTheExpectedTensor) {
   const std::string stem = "model.layers.0.mlp.experts.gate_up_proj", blocks = stem + "_blocks",
                     scales = stem + "_scales";
   const std::string in_file = "m/model.safetensors: tensor '" + blocks + "'";
@@ -111,7 +111,7 @@ TEST(CheckpointErrors, Mxfp4) {
          {in_file + " is [5, 192, 2, 16], but the config requires [5, 64, 192]"});
 }
 
-TEST(CheckpointErrors, Fp4) {
+TEST(CheckpointErrors, Fp4WithoutItsScalesNamesTheExpectedTensor) {
   const std::string stem = "layers.1.ffn.experts.3.w2", name = stem + ".weight",
                     scales = stem + ".scale";
   const std::string in_file = "m/model.safetensors: tensor '" + name + "'";
@@ -135,7 +135,7 @@ TEST(CheckpointErrors, Fp4) {
   expect("deepseek_v4", stored({256}, DType::f8_e8m0, {16}), {"such weights must be matrices"});
 }
 
-TEST(CheckpointErrors, Fp8) {
+TEST(CheckpointErrors, Fp8WithoutItsScalesNamesTheExpectedTensor) {
   const std::string name = "model.layers.0.self_attn.o_proj.weight";
   const std::string in_file = "m/model.safetensors: tensor '" + name + "'";
   const Shape shape = io::WeightFiles(golden_model("deepseek_v3_mtp")).tensor(name).shape;
@@ -159,7 +159,7 @@ TEST(CheckpointErrors, Fp8) {
 }
 
 // A whole prediction layer may be missing, together with the tensors that are published with it.
-TEST(CheckpointErrors, PartsOfAPredictionLayer) {
+TEST(CheckpointErrors, MissingPartsOfAPredictionLayerAreNamed) {
   const std::string name = "model.layers.2.eh_proj.weight";
   expect("deepseek_v3_mtp", without(name),
          {"m: tensor '" + name + "' is missing", "for parameter 'mtp.0.eh_proj.weight'"});
@@ -171,7 +171,7 @@ TEST(CheckpointErrors, PartsOfAPredictionLayer) {
 }
 
 // For names that count prediction layers from 0.
-TEST(CheckpointErrors, PartsOfAPredictionLayerWithSeparateNames) {
+TEST(CheckpointErrors, MissingPartsOfNumberedPredictionLayersAreNamed) {
   const Shape shape{2};
   expect("deepseek_v4_mtp", without("mtp.0.e_proj.weight"),
          {"m: tensor 'mtp.0.e_proj.weight' is missing", "for parameter 'mtp.0.e_proj.weight'"});
@@ -182,7 +182,7 @@ TEST(CheckpointErrors, PartsOfAPredictionLayerWithSeparateNames) {
          {"1 tensor that family 'qwen3_next' does not use"});
 }
 
-TEST(CheckpointErrors, TensorsOfOneFamilyAlone) {
+TEST(CheckpointErrors, MissingTensorsOfSingleFamiliesAreNamed) {
   const std::pair<const char*, const char*> needed[] = {
       {"deepseek_v3_mtp", "model.layers.1.mlp.gate.e_score_correction_bias"},
       {"deepseek_v3_mtp", "model.layers.0.self_attn.kv_a_layernorm.weight"},

@@ -129,7 +129,7 @@ std::set<std::string> tables_of(const registry::Family& family) {
   return out;
 }
 
-TEST_P(Audit, F6TablesInPlaceOfValuesAreRefused) {
+TEST_P(Audit, TablesInPlaceOfValuesAreRefused) {
   for (const registry::ModelKey& key : family().keys()) {
     if (key.ignored) continue;
     // A publisher's key of that name has no effect; lamina's key is in the object "lamina".
@@ -153,7 +153,7 @@ TEST_P(Audit, F6TablesInPlaceOfValuesAreRefused) {
   }
 }
 
-TEST_P(Audit, F6ValuesInPlaceOfTablesAreRefused) {
+TEST_P(Audit, ValuesInPlaceOfTablesAreRefused) {
   for (const std::string& table : tables_of(family()))
     for (const char* value : {"\"yarn\"", "true", "[]", "-1", "0.5", "[1, 2]"}) {
       config::ModelSource json = source;

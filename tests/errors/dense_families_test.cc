@@ -14,7 +14,7 @@ std::vector<std::string> as(const std::string& family, const std::vector<std::st
   return words;
 }
 
-TEST(DenseFamilyErrors, Windows) {
+TEST(DenseFamilyErrors, MissingAndNegativeWindowsAreRefused) {
   Workplace w;
   w.expect({as("qwen2", {"num_key_value_heads=2", "use_sliding_window=true", "sliding_window=0",
                          "layer_types=[\"sliding_attention\", \"full_attention\"]"}),
@@ -31,7 +31,7 @@ TEST(DenseFamilyErrors, Windows) {
   w.expect({as("cohere2", {"sliding_window=0"}), 2, {"model.sliding_window", "at least 1"}});
 }
 
-TEST(DenseFamilyErrors, WidthsOfFeedForwards) {
+TEST(DenseFamilyErrors, FactorsOfImpossibleFeedForwardWidthsAreRefused) {
   Workplace w;
   w.expect({as("lfm2", {"num_key_value_heads=2", "block_ffn_dim_multiplier=1e30"}),
             2,
@@ -42,7 +42,7 @@ TEST(DenseFamilyErrors, WidthsOfFeedForwards) {
             {"block_ffn_dim_multiplier", "which is a width of 0"}});
 }
 
-TEST(DenseFamilyErrors, Heads) {
+TEST(DenseFamilyErrors, HeadsThatDoNotDivideAreRefused) {
   Workplace w;
   for (const char* family :
        {"mistral", "qwen2", "qwen3", "olmo2", "olmo3", "cohere", "default", "llama2lti"})
@@ -53,14 +53,14 @@ TEST(DenseFamilyErrors, Heads) {
   w.expect({as("llama2lti", {"teacher_head_dim=0"}), 2, {"teacher_head_dim", "at least 1"}});
 }
 
-TEST(DenseFamilyErrors, Biases) {
+TEST(DenseFamilyErrors, BiasesOfLearnedProjectionsAreRefused) {
   Workplace w;
   w.expect({as("llama2lti", {"attention_bias=true"}),
             2,
             {"model.attention_bias", "got true; learned projections have no biases"}});
 }
 
-TEST(DenseFamilyErrors, Positions) {
+TEST(DenseFamilyErrors, PositionsThatDoNotFitTheModelAreRefused) {
   Workplace w;
   w.expect({as("qwen3_vl",
                {"num_key_value_heads=2", "head_dim=16", "rope_scaling.mrope_interleaved=false"}),

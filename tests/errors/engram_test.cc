@@ -20,7 +20,7 @@ std::vector<std::string> with(const std::vector<std::string>& settings,
   return words;
 }
 
-TEST(EngramErrors, Layers) {
+TEST(EngramErrors, LayersOutsideOfTheStackOrTwiceAreRefused) {
   Workplace w;
   w.expect({with({"engram_layers=[0, 2]"}),
             2,
@@ -36,7 +36,7 @@ TEST(EngramErrors, Layers) {
              "list layers in 'model.engram_layers', or remove it"}});
 }
 
-TEST(EngramErrors, Sizes) {
+TEST(EngramErrors, WrongSizesOfTablesNameTheKey) {
   Workplace w;
   w.expect({with({"engram_vocab_bases=[31]"}),
             2,
@@ -60,7 +60,7 @@ TEST(EngramErrors, Sizes) {
 }
 
 // N-grams are made from the tokenizer's tokens, so a model without a tokenizer is refused.
-TEST(EngramErrors, WithoutATokenizer) {
+TEST(EngramErrors, AModelWithoutATokenizerIsRefused) {
   Workplace w;
   w.write("model.toml", R"(family = "llama2"
 [model]
@@ -79,7 +79,7 @@ engram_vocab_bases = [31, 37]
 }
 
 // Without a padding token, the n-grams at the start of a text are undefined.
-TEST(EngramErrors, WithoutPadding) {
+TEST(EngramErrors, ATokenizerWithoutAPaddingTokenIsRefused) {
   Workplace w;
   std::filesystem::create_directory(w.path("tokenizer"));
   std::filesystem::copy(std::filesystem::path(LAMINA_SOURCE_DIR) /

@@ -77,7 +77,7 @@ TEST(FinetuningErrors, ATokenizerThatNeverExistedIsNotCalledRemoved) {
 }
 
 // The vocabulary is small, so that only the tokenizer of the directory shows that it was forgotten.
-TEST(FinetuningErrors, ADirectoryThatOnlyDescribesTheModelIsSaid) {
+TEST(FinetuningErrors, WarnsIfTheWeightsOfADirectoryAreNotRead) {
   const FinetuningPlace place;
   place.write("described.toml",
               "model = \"model\"\n[data]\ntrain = [\"text.txt\"]\nsequence_length = 12\n[train]\n"

@@ -35,7 +35,7 @@ void replace(const Workplace& w, const std::string& file, const std::string& fro
   w.write(file, text.replace(text.find(from), from.size(), to));
 }
 
-TEST(Faults, F1TheBannerCountsEverySource) {
+TEST(InputErrors, TheBannerCountsEverySource) {
   Workplace w;
   w.write("books/a.txt", "one\n");
   w.write("books/deep/b.txt", std::string(496, 'x'));
@@ -51,7 +51,7 @@ TEST(Faults, F1TheBannerCountsEverySource) {
   EXPECT_THAT(w.read("out/log.txt"), HasSubstr("books: 2 files, 500 B, 2 documents"));
 }
 
-TEST(Faults, F1ALinkThatLeadsNowhereEndsTheRunBeforeItBegins) {
+TEST(UnreadableData, ADanglingLinkEndsTheRunBeforeItBegins) {
   Workplace w;
   w.write("books/a.txt", "one\n");
   fs::create_symlink("gone", w.path("books/b.txt"));
@@ -91,7 +91,7 @@ TEST(InputErrors, ADirectoryThatCannotBeAccessedHasANextStep) {
              "check the path and its permissions"}});
 }
 
-TEST(Faults, F4AShortListInATokenizerIsNamed) {
+TEST(TokenizerFaults, AShortListIsNamedByEachCommand) {
   Workplace w;
   copy_model(w, "gpt2_prefixed", "m");
   w.write("m/tokenizer.json", kSmallTokenizer);
@@ -102,7 +102,7 @@ TEST(Faults, F4AShortListInATokenizerIsNamed) {
   w.expect({{"train", "run.toml", "--set", "data.tokenizer=m"}, 5, {says}});
 }
 
-TEST(Faults, F10AnEmptyCaseDoesNotAgree) {
+TEST(GoldenFaults, AnEmptyCaseIsRefused) {
   Workplace w;
   copy_model(w, "gpt2_prefixed", "m");
   w.write("m/golden.json", "{}");
@@ -124,7 +124,7 @@ TEST(Faults, F10AnEmptyCaseDoesNotAgree) {
       {{"verify", "m"}, 4, {"tensor 'input_ids' is [3]; expected 2 dims, none of them empty"}});
 }
 
-TEST(Faults, ALossWithoutLabelsIsRefused) {
+TEST(GoldenFaults, ALossWithoutLabelsIsRefused) {
   Workplace w;
   copy_model(w, "gpt2_prefixed", "m");
   w.write("m/golden.json", "{}");
@@ -148,7 +148,7 @@ TEST(Faults, ALossWithoutLabelsIsRefused) {
   w.expect({{"verify", "m"}, 4, {"has 'packed.loss' but no 'packed.labels'"}});
 }
 
-TEST(Faults, F14AFifoIsRefusedWhereAFileIsMeant) {
+TEST(UnreadableData, AFifoInPlaceOfAFileIsRefused) {
   Workplace w;
   ASSERT_EQ(::mkfifo(w.path("fifo").c_str(), 0600), 0);
   copy_model(w, "gpt2_prefixed", "m");
@@ -181,7 +181,7 @@ TEST(Faults, F14AFifoIsRefusedWhereAFileIsMeant) {
   }
 }
 
-TEST(Faults, F20ARecipeThatCannotBeIsNamed) {
+TEST(GoldenFaults, OptimizerValuesOfARecipeAreChecked) {
   Workplace w;
   copy_model(w, "train_llama3", "m");
   replace(w, "m/golden.json", "\"beta1\": 0.", "\"beta1\": 1.");
@@ -189,7 +189,7 @@ TEST(Faults, F20ARecipeThatCannotBeIsNamed) {
       {{"verify", "m"}, 4, {"m/golden.json:", "'recipe.beta1' must be at least 0 and below 1"}});
 }
 
-TEST(Faults, F21AnEndTokenThatNoIdCanBeIsNamed) {
+TEST(InputErrors, AnEndTokenBeyondInt32IsRefused) {
   Workplace w;
   copy_model(w, "gpt2_prefixed", "m");
   w.write("m/generation_config.json", R"({"eos_token_id": 4294967465})");
@@ -199,7 +199,7 @@ TEST(Faults, F21AnEndTokenThatNoIdCanBeIsNamed) {
        {"m/generation_config.json:1: 'eos_token_id' must be a token id from 0 to 2147483647"}});
 }
 
-TEST(Faults, F22APromptIsGivenOnce) {
+TEST(InputErrors, TwoPromptsAreRefused) {
   Workplace w;
   const std::string model = golden_model("gpt2_prefixed");
   const Mistake mistakes[] = {
@@ -217,7 +217,7 @@ TEST(Faults, F22APromptIsGivenOnce) {
   for (const Mistake& m : mistakes) w.expect(m);
 }
 
-TEST(Faults, F22StdinIsReadToTheSameLimitAsAFile) {
+TEST(InputErrors, StdinIsReadToTheSameLimitAsAFile) {
   Workplace w;
   w.train();
   const std::string decode =
@@ -272,7 +272,7 @@ TEST(InputErrors, StdinIsReadWhereTheHelpSaysSo) {
   for (const Mistake& m : mistakes) w.expect(m);
 }
 
-TEST(Faults, F24NothingThatATerminalObeysIsPrinted) {
+TEST(InputErrors, TerminalControlsAreEscaped) {
   Workplace w;
   const std::string evil = "a\x1b[31m\xc2\x9b\n.txt", worse = "\x9b" + evil;
   const std::string shown = "a\\x1b[31m\\xc2\\x9b\\x0a.txt";
@@ -293,7 +293,7 @@ TEST(Faults, F24NothingThatATerminalObeysIsPrinted) {
   EXPECT_THAT(json.out, HasSubstr("o\\u001b[31m/checkpoints"));
 }
 
-TEST(Faults, F25DamageHasTheCodeOfTheDamagedFile) {
+TEST(InputErrors, DamageHasTheCodeOfTheDamagedFile) {
   Workplace w;
   w.train();
   w.write("file.txt", "text");
@@ -316,7 +316,7 @@ TEST(Faults, F25DamageHasTheCodeOfTheDamagedFile) {
   w.expect({{"decode", "-m", "out", "-p", "x"}, 4, {"model.toml: has 30 bytes"}});
 }
 
-TEST(Faults, F26CheckpointsThatAreNotWholeAreNotDenied) {
+TEST(InputErrors, IncompleteCheckpointsAreReported) {
   Workplace w;
   w.write("run/checkpoints/step-5/model.safetensors", "");
   w.expect({{"decode", "-m", "run", "-p", "x"},

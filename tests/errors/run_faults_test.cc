@@ -1,4 +1,4 @@
-// Faults of run directories, numbered as in issue 11: lost data, mixed data, missing messages.
+// Faults of run directories: lost data, mixed data, missing messages.
 #include <fstream>
 #include <regex>
 
@@ -37,7 +37,7 @@ std::vector<std::int64_t> steps_in(const Workplace& w, const std::string& name) 
 
 const std::vector<std::int64_t> kOneToFour = {1, 2, 3, 4};
 
-TEST(Faults, F2GoingBackSetsNewerCheckpointsAside) {
+TEST(DamagedCheckpoints, ResumingFromAnOlderOneSetsNewerOnesAside) {
   Workplace w;
   w.train();
   const std::string before = w.read("out/metrics.jsonl");
@@ -55,7 +55,7 @@ TEST(Faults, F2GoingBackSetsNewerCheckpointsAside) {
   EXPECT_TRUE(w.exists(std::string(kNewest) + ".set-aside-2/manifest.json"));
 }
 
-TEST(Faults, F2ADamagedNewestCheckpointDoesNotStopUnattendedRestarts) {
+TEST(DamagedCheckpoints, ADamagedNewestOneDoesNotStopUnattendedRestarts) {
   for (const char* file : {"manifest.json", "model.safetensors", "optimizer.safetensors",
                            "run.toml", "model.toml", "lamina_tokenizer.json"}) {
     Workplace w;
@@ -71,7 +71,7 @@ TEST(Faults, F2ADamagedNewestCheckpointDoesNotStopUnattendedRestarts) {
   }
 }
 
-TEST(Faults, F3AFlippedBitIsFoundWhenTrainingResumes) {
+TEST(DamagedCheckpoints, AFlippedBitIsFoundWhenTrainingResumes) {
   for (const char* file : {"/model.safetensors", "/optimizer.safetensors"}) {
     Workplace w;
     w.train();
@@ -84,7 +84,7 @@ TEST(Faults, F3AFlippedBitIsFoundWhenTrainingResumes) {
   }
 }
 
-TEST(Faults, F3FilesOfAnotherStepAreFound) {
+TEST(DamagedCheckpoints, FilesOfAnotherStepAreFound) {
   Workplace w;
   w.train();
   const std::string file = "/model.safetensors";
@@ -100,7 +100,7 @@ TEST(Faults, F3FilesOfAnotherStepAreFound) {
              "use another checkpoint"}});
 }
 
-TEST(Faults, F3DecodeDoesNotFillACutModelFileWithDefaults) {
+TEST(DamagedCheckpoints, DecodeDoesNotFillACutModelFileWithDefaults) {
   Workplace w;
   w.train();
   const std::string file = std::string(kNewest) + "/model.toml";
@@ -124,7 +124,7 @@ Finished beside_training(const Workplace& w, const std::string& line, const std:
        .folder = w.path("").string()});
 }
 
-TEST(Faults, F5ASecondTrainerIsRefusedAndTheFirstNotHarmed) {
+TEST(TwoTrainers, TheSecondIsRefusedAndTheFirstNotHarmed) {
   Workplace w;
   Finished f = beside_training(
       w, "\"$lamina\" train run.toml --set train.steps=1000000 --set checkpoint.every_steps=1",
@@ -136,20 +136,20 @@ TEST(Faults, F5ASecondTrainerIsRefusedAndTheFirstNotHarmed) {
   EXPECT_THAT(f.err, HasSubstr("first 75"));
 }
 
-TEST(Faults, F5TheLockOfAKilledTrainerIsFree) {
+TEST(TwoTrainers, TheLockOfAKilledOneIsFree) {
   Workplace w;
   EXPECT_THAT(beside_training(w, "true", "KILL").err, HasSubstr("first 137"));
   Finished f = w.lamina({"train", "run.toml", "--set", "train.steps=1", "--quiet"});
   EXPECT_EQ(f.code, 0) << f.err;
 }
 
-TEST(Faults, F5ARefusedRunLeavesNoDirectory) {
+TEST(RunDirectory, ARefusedRunMakesNone) {
   Workplace w;
   w.expect({{"train", "run.toml", "--set", "data.train=[\"nowhere.txt\"]"}, 5, {"nowhere.txt"}});
   EXPECT_FALSE(w.exists("out"));
 }
 
-TEST(Faults, F11AnOldCheckpointThatCannotBeRemovedIsAWarning) {
+TEST(WriteFaults, AnOldCheckpointThatCannotBeRemovedIsAWarning) {
   Workplace w;
   w.train();
   // The name is too long to be renamed.
@@ -164,7 +164,7 @@ TEST(Faults, F11AnOldCheckpointThatCannotBeRemovedIsAWarning) {
   EXPECT_FALSE(w.exists(kNewest));
 }
 
-TEST(Faults, F12AnEarlySignalToSaveDoesNotKill) {
+TEST(SignalFaults, AnEarlySignalToSaveDoesNotKill) {
   LAMINA_SKIP_IF_SANITIZED("it starts before our handlers, and takes longer than the test waits");
   Workplace w;
   std::string text;
@@ -176,7 +176,7 @@ TEST(Faults, F12AnEarlySignalToSaveDoesNotKill) {
   EXPECT_EQ(f.code, 0) << f.err;
 }
 
-TEST(Faults, F12AStopBeforeTheFirstStepLeavesNothingBehind) {
+TEST(SignalFaults, AStopBeforeTheFirstStepLeavesNoDirectory) {
   Workplace w;
   std::string text;
   while (text.size() < 40'000'000) text += "In the beginning was the word, and it was long.\n";
@@ -191,7 +191,7 @@ TEST(Faults, F12AStopBeforeTheFirstStepLeavesNothingBehind) {
 }
 
 // Wherever the signal arrives: at the start of the program, before the loop, or in it.
-TEST(Faults, F12AStopSavesNothingBeforeTheFirstStep) {
+TEST(SignalFaults, AStopBeforeTheFirstStepSavesNothing) {
   const Workplace w;
   for (int ms = 5; ms < 65; ms += 3) {
     fs::remove_all(w.path("out"));
@@ -207,7 +207,7 @@ TEST(Faults, F12AStopSavesNothingBeforeTheFirstStep) {
   }
 }
 
-TEST(Faults, F15CheckpointsWithoutManifestsAreNotIgnored) {
+TEST(DamagedCheckpoints, OnesWithoutManifestsAreNotIgnored) {
   Workplace w;
   w.train();
   for (const char* checkpoint : {kOlder, kNewest})
@@ -225,7 +225,7 @@ TEST(Faults, F15CheckpointsWithoutManifestsAreNotIgnored) {
   EXPECT_THAT(w.lamina({"ckpt", "ls", "out"}).out, HasSubstr("incomplete: no manifest"));
 }
 
-TEST(Faults, F15OnlyDamagedCheckpointsAreNoReasonToStartAgain) {
+TEST(DamagedCheckpoints, OnlyDamagedOnesDoNotRestartTheRun) {
   Workplace w;
   w.train();
   flip_last_byte(w, std::string(kOlder) + "/model.safetensors");
@@ -240,7 +240,7 @@ TEST(Faults, F15OnlyDamagedCheckpointsAreNoReasonToStartAgain) {
   w.expect({{"train", "run.toml"}, 4, {"step-00000004.damaged: was set aside"}});
 }
 
-TEST(Faults, F16TheCommandToResumeEqualsTheGivenOne) {
+TEST(SignalFaults, TheCommandToResumeEqualsTheGivenOne) {
   Workplace w;
   Finished f = run_process(
       {"timeout", "--foreground", "--preserve-status", "-s", "INT", "1",
@@ -255,7 +255,7 @@ TEST(Faults, F16TheCommandToResumeEqualsTheGivenOne) {
           "--set 'run.name=a b' --resume auto` resumes the run"));
 }
 
-TEST(Faults, F16TheCommandToResumeHasTheFormatsOfWeights) {
+TEST(SignalFaults, TheCommandToResumeHasTheFormatsOfWeights) {
   Workplace w;
   w.train();
   Finished f = run_process({"timeout",
@@ -285,7 +285,7 @@ TEST(Faults, F16TheCommandToResumeHasTheFormatsOfWeights) {
                                "embedding=none --resume auto` resumes"));
 }
 
-TEST(Faults, F17ACheckpointThatWasRemovedIsNotDamaged) {
+TEST(DamagedCheckpoints, OnesThatTrainingRemovesAreNotReported) {
   Workplace w;
   Finished f = beside_training(w,
                                "for i in 1 2 3 4 5 6 7 8; do \"$lamina\" ckpt verify out && "
@@ -295,7 +295,7 @@ TEST(Faults, F17ACheckpointThatWasRemovedIsNotDamaged) {
   EXPECT_EQ(f.code, 0) << f.err;
 }
 
-TEST(Faults, F20AManifestWithANegativeStepIsTheUsersMistake) {
+TEST(DamagedCheckpoints, ANegativeStepInAManifestIsRefused) {
   Workplace w;
   w.train();
   const std::string checkpoint = w.path(kNewest).string();
@@ -307,7 +307,7 @@ TEST(Faults, F20AManifestWithANegativeStepIsTheUsersMistake) {
   w.expect({{"train", "run.toml"}, 4, {"manifest.json", "step", "must be 0 or more, got -3"}});
 }
 
-TEST(Faults, F23LeftoversOfAnotherContainerAreRemoved) {
+TEST(RunDirectory, LeftoversOfAnotherContainerAreRemoved) {
   Workplace w;
   // The name contains the id of process 1, which always exists, and is a name that this run would
   // use.
@@ -319,7 +319,7 @@ TEST(Faults, F23LeftoversOfAnotherContainerAreRemoved) {
   EXPECT_FALSE(w.exists(std::string(kNewest) + "/stale.safetensors"));
 }
 
-TEST(Faults, F25TheRunFileOfACheckpointIsNoMistakeOfTheCommandLine) {
+TEST(DamagedCheckpoints, ADamagedRunFileIsACheckpointError) {
   Workplace w;
   w.train();
   fs::resize_file(w.path(std::string(kNewest) + "/run.toml"), 0);
@@ -338,13 +338,13 @@ TEST(Faults, F25TheRunFileOfACheckpointIsNoMistakeOfTheCommandLine) {
   w.expect({{"train", "run.toml", "--resume", kOlder}, 4, {"run.toml", "data.train"}});
 }
 
-TEST(Faults, F25ALogThatIsADirectoryIsAFaultOfTheDisk) {
+TEST(WriteFaults, ALogThatIsADirectoryIsACheckpointError) {
   Workplace w;
   fs::create_directories(w.path("out/log.txt"));
   w.expect({{"train", "run.toml"}, 4, {"out/log.txt: must be a regular file, got a directory"}});
 }
 
-TEST(Faults, F27ARefusedRunLeavesItsDirectoryAsItWas) {
+TEST(RunDirectory, ARefusedRunDoesNotChangeIt) {
   Workplace w;
   w.train();
   std::vector<std::string> before, after;
@@ -359,7 +359,7 @@ TEST(Faults, F27ARefusedRunLeavesItsDirectoryAsItWas) {
   EXPECT_EQ(w.read("out/log.txt"), log);
 }
 
-TEST(Faults, F27MetricsHaveEachStepOnce) {
+TEST(RunDirectory, MetricsHaveEachStepOnce) {
   Workplace w;
   w.train();
   // The state after a kill: the last checkpoint is missing, and a line is cut.

@@ -82,7 +82,7 @@ void expect_each(const std::vector<std::string>& families, const Settings& setti
   for (const std::string& family : families) expect(w, {family, settings, says});
 }
 
-TEST(SparseFamilyErrors, WithoutAMistakeThereIsNoError) {
+TEST(SparseFamilyErrors, ValidSettingsAreAccepted) {
   Workplace w;
   for (const auto& [family, settings] : possible()) {
     std::vector<std::string> words = {"explain", "run.toml", "--set", "family=" + family};
@@ -95,7 +95,7 @@ TEST(SparseFamilyErrors, WithoutAMistakeThereIsNoError) {
   }
 }
 
-TEST(SparseFamilyErrors, Heads) {
+TEST(SparseFamilyErrors, SizesThatMakeNoHeadsAreRefused) {
   expect_each({"mixtral", "qwen3_moe", "qwen3_custom_moe", "qwen3_next", "qwen3_5", "qwen3_5_moe",
                "gpt_oss", "llama4", "envy", "gemma", "gemma2", "gemma3", "gemma4"},
               {"num_key_value_heads=3"},
@@ -108,7 +108,7 @@ TEST(SparseFamilyErrors, Heads) {
   expect_each({"deepseek", "deepseek_v2"}, {"v_head_dim=0"}, {"at least 1, got 0"});
 }
 
-TEST(SparseFamilyErrors, Experts) {
+TEST(SparseFamilyErrors, ImpossibleNumbersOfExpertsAreRefused) {
   expect_each({"mixtral", "gpt_oss", "llama4"}, {"num_experts_per_tok=5"},
               {"'num_experts_per_tok': got 5; a layer has num_local_experts = 4 experts, so it "
                "must be at most that"});
@@ -144,7 +144,7 @@ TEST(SparseFamilyErrors, Experts) {
   expect_each({"gpt_oss"}, {"swiglu_limit=-1"}, {"at least 0, got -1"});
 }
 
-TEST(SparseFamilyErrors, GroupsOfExperts) {
+TEST(SparseFamilyErrors, GroupsThatDoNotDivideTheExpertsAreRefused) {
   // Null in config.json means "not grouped" in DeepSeek V2 alone; an export of V3 would not run.
   expect_each({"deepseek"}, {"n_group=0"}, {"at least 1, got 0"});
   expect_each({"deepseek"}, {"n_group=3"}, {"'n_group': got 3; it must divide the 8 experts"});
@@ -157,7 +157,7 @@ TEST(SparseFamilyErrors, GroupsOfExperts) {
               {"\"greedy\"", "\"group_limited_greedy\"", "got \"best\""});
 }
 
-TEST(SparseFamilyErrors, KeysOfPartsThatAModelLacks) {
+TEST(SparseFamilyErrors, KeysOfMissingPartsAreRefused) {
   const std::vector<std::string> both = {"deepseek", "deepseek_v2"};
   const std::vector<std::string> no_indexer = {"needs an indexer, and index_n_heads is 0"};
   for (const char* key : {"index_topk=4", "indexer_loss_weight=0.5",
@@ -186,7 +186,7 @@ TEST(SparseFamilyErrors, KeysOfPartsThatAModelLacks) {
               {"'mhc_expansion_rate': got 9; with mhc_permutations it must be at most"});
 }
 
-TEST(SparseFamilyErrors, Patterns) {
+TEST(SparseFamilyErrors, PatternsThatDoNotFitTheLayersAreRefused) {
   expect_each({"qwen3_next", "qwen3_5", "qwen3_5_moe", "gpt_oss", "gemma3", "gemma4", "llama4"},
               {"layer_types=[\"full_attention\"]"},
               {"'layer_types' must have one element per layer (2), got 1"});
@@ -206,12 +206,12 @@ TEST(SparseFamilyErrors, Patterns) {
               {"'num_kv_shared_layers': got 2; it must be less than num_hidden_layers = 2"});
 }
 
-TEST(SparseFamilyErrors, RoutersThatAlwaysDivide) {
+TEST(SparseFamilyErrors, RoutersThatAlwaysNormaliseHaveNoKeyForIt) {
   expect_each({"qwen3_vl_moe", "qwen3_5_moe"}, {"norm_topk_prob=true"},
               {"unknown key 'model.norm_topk_prob'"});
 }
 
-TEST(SparseFamilyErrors, WindowsAndPositions) {
+TEST(SparseFamilyErrors, WindowsAndPositionsOutsideOfLimitsAreRefused) {
   expect_each({"gemma4"}, {"sliding_window=0"}, {"at least 1, got 0"});
   expect_each({"gemma2", "gemma3", "gpt_oss"}, {"sliding_window=0"},
               {"'sliding_window': got 0 with sliding_attention layers; it must be at least 1"});
@@ -224,7 +224,7 @@ TEST(SparseFamilyErrors, WindowsAndPositions) {
   expect_each({"gemma2"}, {"query_pre_attn_scalar=0"}, {"greater than 0, got 0"});
 }
 
-TEST(SparseFamilyErrors, RecurrentLayers) {
+TEST(SparseFamilyErrors, ImpossibleSizesOfRecurrentLayersAreRefused) {
   expect_each({"qwen3_next", "qwen3_5", "qwen3_5_moe"}, {"linear_num_value_heads=3"},
               {"'linear_num_value_heads': got 3; it must be a multiple of "
                "linear_num_key_heads = 2"});
@@ -233,7 +233,7 @@ TEST(SparseFamilyErrors, RecurrentLayers) {
 }
 
 // A family that has few of run.toml's keys.
-TEST(SparseFamilyErrors, CompressedAttention) {
+TEST(SparseFamilyErrors, ImpossibleCompressedAttentionIsRefused) {
   const std::string model = R"(family = "deepseek4"
 [model]
 vocab_size = 258

@@ -56,7 +56,7 @@ TEST(Windows, ScoreEveryTokenOnce) {
     }
 }
 
-TEST(Windows, SayWhereTheirTokensAre) {
+TEST(Windows, HaveTheirDocumentAndScoredTokens) {
   const RowsOfWindow rows = windows_of(documents(), 4, 3);
   ASSERT_EQ(rows.windows.size(), 3u);
   EXPECT_EQ(rows.windows[1].document, 0u);

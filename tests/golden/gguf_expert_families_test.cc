@@ -40,7 +40,7 @@ Floats every(const Floats& values, std::size_t first, std::size_t step) {
   return out;
 }
 
-TEST(GgufExpertFamilies, GptOss) {
+TEST(GgufExpertFamilies, GptOssMatchesItsGoldenCase) {
   const fs::path from = kOwnCases / "gpt_oss_mxfp4";
   SKIP_WITHOUT(from);
   GgufConversion model(from, "gpt-oss");
@@ -119,7 +119,7 @@ GgufConversion as_llama4(const fs::path& from, const char* prefix) {
   return model;
 }
 
-TEST(GgufExpertFamilies, Llama4) {
+TEST(GgufExpertFamilies, Llama4MatchesItsGoldenLogits) {
   const fs::path from = kOwnCases / "llama4_hub";
   SKIP_WITHOUT(from);
   const GgufConversion model = as_llama4(from, "language_model.");
@@ -131,7 +131,7 @@ TEST(GgufExpertFamilies, Llama4) {
   expect_golden_logits(from, model.gguf.bytes(), overrides);
 }
 
-TEST(GgufExpertFamilies, Llama4WithDenseLayers) {
+TEST(GgufExpertFamilies, Llama4WithDenseLayersMatchesItsGoldenLogits) {
   const fs::path from = golden_dir() / "hf" / "llama4_maverick";
   SKIP_WITHOUT(from);
   std::vector<std::string> overrides = kOfTheCase;
@@ -230,7 +230,7 @@ void set_groups(GgufConversion& model, std::uint32_t gating) {
 }
 
 // Converters skip the layer that predicts further tokens.
-TEST(GgufExpertFamilies, DeepSeekV3) {
+TEST(GgufExpertFamilies, DeepSeekV3MatchesItsGoldenCase) {
   for (const fs::path& from : {kOwnCases / "deepseek_v3_mtp", golden_dir() / "hf" / "deepseek_v3",
                                golden_dir() / "hf" / "deepseek_v3_kimi_k2"}) {
     SKIP_WITHOUT(from);
@@ -243,7 +243,7 @@ TEST(GgufExpertFamilies, DeepSeekV3) {
 }
 
 // Old files have neither the scoring function nor groups.
-TEST(GgufExpertFamilies, DeepSeekV2Lite) {
+TEST(GgufExpertFamilies, DeepSeekV2LiteMatchesItsGoldenCase) {
   const fs::path from = golden_dir() / "hf" / "deepseek_v2_lite";
   SKIP_WITHOUT(from);
   expect_golden(from, as_deepseek2(from, KeyValues::one_matrix).gguf.bytes());

@@ -17,7 +17,7 @@ float score_scale(const GgufConversion& model) {
   return std::sqrt(model.number("head_dim") / model.number("query_pre_attn_scalar"));
 }
 
-TEST(GgufFamilies, Gemma) {
+TEST(GgufFamilies, GemmaMatchesItsGoldenCase) {
   const fs::path from = golden_dir() / "hf" / "gemma_mqa";
   SKIP_WITHOUT(from);
   GgufConversion model(from, "gemma");
@@ -32,7 +32,7 @@ const GgufConversion::Names kSandwichNorms = {{"attn_norm", "input_layernorm"},
                                               {"ffn_norm", "pre_feedforward_layernorm"},
                                               {"post_ffw_norm", "post_feedforward_layernorm"}};
 
-TEST(GgufFamilies, Gemma2) {
+TEST(GgufFamilies, Gemma2MatchesItsGoldenCase) {
   const fs::path from = kOwnCases / "gemma2_7_layers";
   SKIP_WITHOUT(from);
   GgufConversion model(from, "gemma2");
@@ -59,13 +59,13 @@ GgufConversion gemma3_as_gguf(const fs::path& from) {
   return model;
 }
 
-TEST(GgufFamilies, Gemma3) {
+TEST(GgufFamilies, Gemma3MatchesItsGoldenCase) {
   const fs::path from = kOwnCases / "gemma3_7_layers";
   SKIP_WITHOUT(from);
   expect_golden(from, gemma3_as_gguf(from).gguf.bytes());
 }
 
-TEST(GgufFamilies, Gemma3WithStretchedPositions) {
+TEST(GgufFamilies, Gemma3WithLinearScalingMatchesItsGoldenCase) {
   const fs::path from = golden_dir() / "hf" / "gemma3_8_layers";
   SKIP_WITHOUT(from);
   GgufConversion model = gemma3_as_gguf(from);
@@ -74,7 +74,7 @@ TEST(GgufFamilies, Gemma3WithStretchedPositions) {
 }
 
 // Files of the largest models divide by hidden_size / heads instead of the width of a head.
-TEST(GgufFamilies, TheLargestGemmasScaleScoresOtherwise) {
+TEST(GgufFamilies, TheLargestGemmasScaleScoresByHiddenSizePerHead) {
   struct {
     std::string architecture;
     std::uint32_t layers;
@@ -101,7 +101,7 @@ TEST(GgufFamilies, TheLargestGemmasScaleScoresOtherwise) {
   }
 }
 
-TEST(GgufFamilies, Mistral) {
+TEST(GgufFamilies, MistralMatchesItsGoldenCase) {
   const fs::path from = kOwnCases / "mistral_window";
   SKIP_WITHOUT(from);
   GgufConversion model = as_llama(from);
@@ -109,7 +109,7 @@ TEST(GgufFamilies, Mistral) {
   expect_golden(from, model.gguf.bytes());
 }
 
-TEST(GgufFamilies, LlamaWithBiases) {
+TEST(GgufFamilies, LlamaWithBiasesMatchesItsGoldenLogits) {
   const fs::path from = golden_dir() / "hf" / "llama_bias";
   SKIP_WITHOUT(from);
   GgufConversion model = as_llama(from);
@@ -131,7 +131,7 @@ const std::pair<const char*, const char*> kMixtralExperts[] = {
     {"ffn_up", "block_sparse_moe.experts.{E}.w3.weight"},
     {"ffn_down", "block_sparse_moe.experts.{E}.w2.weight"}};
 
-TEST(GgufFamilies, Mixtral) {
+TEST(GgufFamilies, MixtralMatchesItsGoldenCase) {
   const fs::path from = kOwnCases / "mixtral_8x";
   SKIP_WITHOUT(from);
   GgufConversion model = mixtral_without_experts(from);
@@ -140,7 +140,7 @@ TEST(GgufFamilies, Mixtral) {
   expect_golden(from, model.gguf.bytes());
 }
 
-TEST(GgufFamilies, MixtralWithExpertsOneByOne) {
+TEST(GgufFamilies, MixtralWithSeparateExpertsMatchesItsGoldenCase) {
   const fs::path from = kOwnCases / "mixtral_8x";
   SKIP_WITHOUT(from);
   GgufConversion model = mixtral_without_experts(from);
@@ -164,14 +164,14 @@ GgufConversion as_olmo2(const fs::path& from) {
   return model;
 }
 
-TEST(GgufFamilies, Olmo2) {
+TEST(GgufFamilies, Olmo2MatchesItsGoldenCase) {
   const fs::path from = kOwnCases / "olmo2_gqa";
   SKIP_WITHOUT(from);
   expect_golden(from, as_olmo2(from).gguf.bytes());
 }
 
 // Converters write OLMo 3 with the architecture of OLMo 2 and with windows.
-TEST(GgufFamilies, Olmo3) {
+TEST(GgufFamilies, Olmo3MatchesItsGoldenCase) {
   const fs::path from = kOwnCases / "olmo3_yarn";
   SKIP_WITHOUT(from);
   GgufConversion model = as_olmo2(from);
@@ -206,7 +206,7 @@ GgufConversion as_cohere(const fs::path& from, const char* architecture) {
   return model;
 }
 
-TEST(GgufFamilies, CommandR) {
+TEST(GgufFamilies, CommandRMatchesItsGoldenLogits) {
   const fs::path from = kOwnCases / "cohere_qk_norm";
   SKIP_WITHOUT(from);
   GgufConversion model = as_cohere(from, "command-r");
@@ -215,7 +215,7 @@ TEST(GgufFamilies, CommandR) {
   expect_golden_logits(from, model.gguf.bytes(), {"model.use_qk_norm=true"});
 }
 
-TEST(GgufFamilies, Cohere2) {
+TEST(GgufFamilies, Cohere2MatchesItsGoldenCase) {
   const fs::path from = kOwnCases / "cohere2_5_layers";
   SKIP_WITHOUT(from);
   GgufConversion model = as_cohere(from, "cohere2");
@@ -225,7 +225,7 @@ TEST(GgufFamilies, Cohere2) {
 }
 
 // Files have the taps without their dim of one, and the width of the feed-forward itself.
-TEST(GgufFamilies, Lfm2) {
+TEST(GgufFamilies, Lfm2MatchesItsGoldenCase) {
   const fs::path from = kOwnCases / "lfm2_6_layers";
   SKIP_WITHOUT(from);
   GgufConversion model(from, "lfm2");
@@ -287,7 +287,7 @@ GgufConversion as_phi3(const fs::path& from) {
   return model;
 }
 
-TEST(GgufFamilies, Phi3WithLongRope) {
+TEST(GgufFamilies, Phi3WithLongRopeMatchesItsGoldenCase) {
   const fs::path from = kOwnCases / "phi3_longrope";
   SKIP_WITHOUT(from);
   GgufConversion model = as_phi3(from);
@@ -295,7 +295,7 @@ TEST(GgufFamilies, Phi3WithLongRope) {
   expect_golden(from, model.gguf.bytes());
 }
 
-TEST(GgufFamilies, Phi3WithLongRopeOnAPartOfEachHead) {
+TEST(GgufFamilies, Phi3WithPartlyRotatedHeadsMatchesItsGoldenCase) {
   const fs::path from = kOwnCases / "phi3_partial";
   SKIP_WITHOUT(from);
   GgufConversion model = as_phi3(from);
@@ -337,13 +337,13 @@ GgufConversion as_gpt2(const fs::path& from, const char* prefix) {
   return model;
 }
 
-TEST(GgufFamilies, Gpt2) {
+TEST(GgufFamilies, Gpt2MatchesItsGoldenCase) {
   const fs::path from = golden_dir() / "hf" / "gpt2_hub";
   SKIP_WITHOUT(from);
   expect_golden(from, as_gpt2(from, "").gguf.bytes());
 }
 
-TEST(GgufFamilies, Gpt2WithScoresScaledByLayer) {
+TEST(GgufFamilies, Gpt2WithScoresScaledByLayerMatchesItsGoldenLogits) {
   const fs::path from = kOwnCases / "gpt2_prefixed";
   SKIP_WITHOUT(from);
   expect_golden_logits(

@@ -102,7 +102,7 @@ TEST(ImportOptimizer, NormsThatHoldAnotherValueAreNamed) {
   EXPECT_THAT(import_text(gemma + "adam_weight_decay: 0\n").said, ::testing::Not(Contains(decay)));
 }
 
-TEST(ImportOptimizer, MuonDecaysMatricesByTheirOwn) {
+TEST(ImportOptimizer, MuonHasASeparateDecayForMatrices) {
   const std::string muon = "opt_type: muon\nmuon_weight_decay: 0.05\n";
   EXPECT_THAT(groups_of("decoder_block: qwen3\n" + muon),
               ElementsAre("weight decay 0.05", "* decay 0.1"));

@@ -220,7 +220,7 @@ TEST(DirectoryCommit, AnotherProcessThatIsStillWritingKeepsItsDirectory) {
   for (const int fd : {ready[0], ready[1], go[0], go[1]}) ::close(fd);
 }
 
-TEST(DirectoryCommit, LeftoversAreRemovedWhoeverLeftThem) {
+TEST(DirectoryCommit, LeftoversOfOtherProcessesAreRemoved) {
   TempDir dir;
   dir.write("step-1.partial-1-0/a", "x");
   dir.write("step-2.partial-0123456789abcdef/a", "x");

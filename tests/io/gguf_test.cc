@@ -479,7 +479,7 @@ GgufBuilder with_tokens(const std::vector<std::string>& tokens) {
 }
 
 // As in llama.cpp.
-TEST(GgufEndTokens, AreThoseOfKeysAndThoseThatTheirTextTells) {
+TEST(GgufEndTokens, ComeFromKeysAndFromTheTextOfTokens) {
   GgufBuilder gguf = with_tokens({"a", "<|endoftext|>", "<|end|>", "<|user|>", "</s>"});
   EXPECT_EQ(end_tokens(gguf), (Ids{1, 2}));
   EXPECT_EQ(end_tokens(GgufBuilder(gguf).set("tokenizer.ggml.eos_token_id", 2u)), (Ids{2, 1}));

@@ -20,7 +20,7 @@ void read_after_cut(const MappedFile& file) {
   static_cast<void>(*static_cast<const volatile std::byte*>(&file.bytes().back()));
 }
 
-TEST(Faults, F8AFileThatIsCutWhileMappedEndsWithItsOwnCode) {
+TEST(MappingFaults, AFileThatIsCutWhileMappedEndsWithTheCodeOfItsKind) {
   testing::TempDir dir;
   const std::string first = dir.write("first.txt", std::string(1 << 16, 'a'));
   const std::string second = dir.write("second\x1b.txt", std::string(1 << 16, 'b'));
@@ -42,7 +42,7 @@ TEST(Faults, F8AFileThatIsCutWhileMappedEndsWithItsOwnCode) {
               "^error: .*/second.x1b.txt: can no longer be read: ");
 }
 
-TEST(Faults, F8OtherBusErrorsAreUnchanged) {
+TEST(MappingFaults, OtherBusErrorsAreUnchanged) {
   EXPECT_EXIT(
       {
         signal(SIGBUS, SIG_DFL);

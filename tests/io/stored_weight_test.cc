@@ -352,7 +352,7 @@ TEST(StoredWeight, Mxfp4OfAnotherFormIsRefused) {
                     "G, 16] and u8[.., G]");
 }
 
-TEST(Faults, F31ScalesAloneAreNoWeight) {
+TEST(StoredWeight, ScalesWithoutAWeightAreRefused) {
   TempDir dir;
   const WeightFiles files = written(dir, {stored<std::uint8_t>("w", DType::f8_e8m0, {2}, {1, 2})});
   EXPECT_ERROR_SAYS(StoredWeight(files, "w"), ExitCode::checkpoint,

@@ -310,7 +310,7 @@ TEST(HfDirectory, NamesMissingFiles) {
                     "  fetch the files themselves with `git lfs pull`");
 }
 
-TEST(Faults, F21TokenIdsThatCannotBeAreNamed) {
+TEST(HfDirectory, TokenIdsOutsideOfInt32AreRefused) {
   TempDir dir;
   dir.write("config.json", "{\"model_type\":\"x\",\n\"eos_token_id\":4294967465}");
   EXPECT_USER_ERROR(HfDirectory(dir.path()).eos_token_ids(), ExitCode::checkpoint,

@@ -354,7 +354,7 @@ TEST(Jinja, EntitiesBecomeCharacters) {
             "a\u00a0 <>&lt; \ufffd\ufffd&x;&");
 }
 
-TEST(Jinja, WordWrapBreaksAtHyphensUnlessToldOtherwise) {
+TEST(Jinja, WordWrapBreaksAtHyphensUnlessDisabled) {
   EXPECT_EQ(render("{{ 'abcd-0123456789' | wordwrap(8) }}"), "abcd-\n01234567\n89");
   EXPECT_EQ(render("{{ '              x' | wordwrap(5) }}"), "    x");
   EXPECT_EQ(render("{{ '          x' | wordwrap(5) }}{{ '   x y' | wordwrap(3) }}"), "xx y");

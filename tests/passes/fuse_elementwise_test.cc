@@ -58,7 +58,7 @@ TEST(FuseElementwise, ReductionBetweenKeepsTwoGroupsApart) {
   expect_same_bits(g);
 }
 
-TEST(FuseElementwise, CastsRoundWhereTheyStood) {
+TEST(FuseElementwise, CastsStillRoundInTheFusedChain) {
   Graph g;
   Tensor x = g.add_input("x", kMatrix);
   Tensor wide = ops::cast(ops::scale(x, 1.0 / 3), DType::f32);

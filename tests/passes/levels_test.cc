@@ -121,7 +121,7 @@ TEST(Levels, ScansThatLoseTheSameStayShared) {
 }
 
 // Ops that only compute a removed operand of a scan are removed in the same pass.
-TEST(Levels, MakersOfRemovedOperandsGoWithThem) {
+TEST(Levels, ProducersOfRemovedOperandsAreRemoved) {
   auto body = std::make_shared<Graph>();
   body->add_input("k", kRow);
   body->add_output("c", ops::neg(body->add_input("c", kRow)));

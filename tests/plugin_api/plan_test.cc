@@ -32,7 +32,7 @@ TEST(SdkPlan, Example) {
   EXPECT_EQ(segments[1].times, 1u);
 }
 
-TEST(SdkPlan, PrefixStandsBeforeTheRest) {
+TEST(SdkPlan, PrefixIsBeforeTheRest) {
   const auto segments =
       sent(prefix("dense", unit(kDense), 3) + repeat(unit(kSparse), "moe").over(58));
   ASSERT_EQ(segments.size(), 2u);

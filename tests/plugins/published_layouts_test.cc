@@ -280,7 +280,7 @@ TEST(RopeLayouts, RopeScalingChangesTheLayersThatSeeEverything) {
   EXPECT_EQ(values.number("rope_local_base_freq"), 4);
 }
 
-TEST(RopeLayouts, CompressedLayersHaveTheirOwn) {
+TEST(RopeLayouts, CompressedLayersHaveSeparateKeys) {
   const config::Table flat = values_of("deepseek_v4", R"(, "rope_theta": 5.0,
       "compress_rope_theta": 6.0,
       "rope_parameters": {"rope_theta": 3.0, "rope_type": "linear", "factor": 2.0})");
@@ -511,7 +511,7 @@ TEST(LayerTypes, AWindowNeedsALayerTypeForIt) {
             "accepted");
 }
 
-TEST(LayerTypes, WithAWindowNeedOne) {
+TEST(LayerTypes, SlidingLayersWithoutAWindowAreRefused) {
   const std::string types = R"(, "layer_types": ["full_attention", "sliding_attention",
       "full_attention", "sliding_attention"])";
   for (const char* type : {"qwen2", "qwen3"}) {

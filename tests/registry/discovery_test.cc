@@ -64,7 +64,7 @@ TEST(SearchPath, IgnoresVariablesWhenPrivileged) {
   EXPECT_EQ(path.folders, std::vector<fs::path>{"/opt/lib/lamina/plugins"});
 }
 
-TEST(SearchPath, NamedFolderMustBeThere) {
+TEST(SearchPath, NamedFolderMustExist) {
   EXPECT_USER_ERROR(search_path({}, {}, {"/no/such/folder"}), ExitCode::usage,
                     "--plugin-path: '/no/such/folder' is not a folder\n"
                     "  give folders that contain *.lamina.so files");

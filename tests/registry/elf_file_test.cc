@@ -118,7 +118,7 @@ TEST(ElfFile, RefusesALibraryWithoutManifestOrEntry) {
                     "exports 'lamina_plugin_v0', but not as data");
 }
 
-TEST(FileRules, EachIsSaidInWords) {
+TEST(FileRules, EachBrokenOneHasAMessage) {
   const auto fine = ElfFile{.path = "p", .exports = {"lamina_plugin_v0"}, .needed = {"libm.so.6"}};
   check_file_rules(fine);
   const auto refused = [&](void (*change)(ElfFile&), const char* says) {

@@ -189,7 +189,7 @@ TEST(Family, PlanThatRefusesTheConfigIsTheUsersFault) {
                     "run.toml: 5 layers are too odd\n  plugins/tiny/model.c:");
 }
 
-TEST(Faults, F13PluginWithoutMemoryIsNoBrokenPlugin) {
+TEST(MemoryFaults, APlanWithoutMemoryIsNoFaultOfThePlugin) {
   EXPECT_THROW(tiny().plan(configured(tiny(), "fault = 104\n")), std::bad_alloc);
 }
 

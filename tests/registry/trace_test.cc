@@ -325,7 +325,7 @@ TEST(Trace, DraftOpsAreForHostsOfOneMinor) {
                         : "block 'layer': op 'index_scores' is a draft, which may change with");
 }
 
-TEST(Faults, F13BlockWithoutMemoryIsNoBrokenPlugin) {
+TEST(MemoryFaults, ABlockWithoutMemoryIsNoFaultOfThePlugin) {
   const Family& family = load_family(Catalog::scan({.files = {zoo("throwing")}}), "throwing");
   Graph graph;
   RecordingTrace trace(graph);

@@ -174,7 +174,7 @@ TEST(GgufTokenizer, RefusalsNameTheKey) {
               HasSubstr("'tokenizer.ggml.token_type[0]' is 9; expected 1 to 6"));
 }
 
-TEST(GgufTokenizer, MergesMustBeThere) {
+TEST(GgufTokenizer, MergesMustExist) {
   const auto with_merges = [](const std::optional<Texts>& merges, const char* token = "ab") {
     Texts tokens;
     for (int byte = 0; byte < 256; ++byte)

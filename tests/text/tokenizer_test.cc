@@ -398,7 +398,7 @@ TEST(Tokenizer, NamesTheFirstOfSeveralMergesThatCannotBe) {
   }
 }
 
-TEST(Faults, F4ListsOfTheWrongLengthAreRefused) {
+TEST(TokenizerFaults, ListsOfTheWrongLengthAreRefused) {
   const auto with_cls = [](const std::string& cls) {
     SmallTokenizer small;
     small.post_processor = R"({"type":"RobertaProcessing","sep":["<end>",259],"cls":)" + cls + "}";
@@ -416,7 +416,7 @@ TEST(Faults, F4ListsOfTheWrongLengthAreRefused) {
   EXPECT_THAT(with_cls(R"(["<end>","259"])"), ::testing::HasSubstr("must be an integer"));
 }
 
-TEST(Faults, F4IdsOfATemplateAreInTheVocabulary) {
+TEST(TokenizerFaults, IdsOfATemplateOutsideOfTheVocabularyAreRefused) {
   SmallTokenizer small;
   small.post_processor =
       R"({"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<end>","type_id":0}},
@@ -427,7 +427,7 @@ TEST(Faults, F4IdsOfATemplateAreInTheVocabulary) {
       "259, got 4294967555");
 }
 
-TEST(Faults, F4AnAddedTokenHasASeparateId) {
+TEST(TokenizerFaults, AddedTokensWithTheIdOfAnotherAreRefused) {
   const auto with_added = [](const std::string& more) {
     SmallTokenizer small;
     small.added_tokens += "," + more;

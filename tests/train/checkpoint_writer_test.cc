@@ -179,7 +179,7 @@ TEST_F(Writing, WeightsThatAreNotFiniteAreNoCheckpoint) {
   train::save_checkpoint(path, contents(), {.step = 1});
 }
 
-TEST_F(Writing, WhoeverGuardsTheDirectoryIsAskedBeforeAndAfterTheFilesAreWritten) {
+TEST_F(Writing, TheGuardIsCalledBeforeAndAfterTheFilesAreWritten) {
   for (const int allowed : {0, 1}) {
     const std::string path = folder / fmt::format("step-{}", allowed);
     train::CheckpointContents guarded = contents();

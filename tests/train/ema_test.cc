@@ -132,7 +132,7 @@ TEST(Ema, IsCountedByThePlan) {
   EXPECT_EQ(with.total(), run.run->loop().state_bytes());
 }
 
-TEST(Ema, ValidationNeedsOne) {
+TEST(Ema, ValidationWithoutAnAverageIsRefused) {
   const TempDir folder;
   EXPECT_ERROR_SAYS(RunOfFile(write_run(folder), {"train.ema=0", "train.eval_weights=ema"}),
                     ExitCode::usage,

@@ -270,7 +270,7 @@ TEST(Lora, EveryMatrixOfTheLayersCanLearn) {
   EXPECT_FALSE(lora.train().stopped);
 }
 
-TEST(Lora, TargetsAreMatricesThatAreThere) {
+TEST(Lora, TargetsMustBeMatricesOfTheModel) {
   const TempDir folder;
   EXPECT_ERROR_SAYS(LoraRun(folder, {"lora.target_modules=[\"q_prj\"]"}), ExitCode::usage,
                     "lora.target_modules: no matrix of the layers is named 'q_prj'\n"

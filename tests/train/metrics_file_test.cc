@@ -194,7 +194,7 @@ class FullDisk {
   rlimit limit_{};
 };
 
-TEST(MetricsFile, F11LinesThatCannotBeWrittenComeLater) {
+TEST(WriteFaults, LinesOfMetricsThatCannotBeWrittenAreWrittenLater) {
   TempDir run;
   MetricsFile file(run.path(), 0);
   {

@@ -115,7 +115,7 @@ TEST(ParameterGroups, PatternsMayBeAlternativesAndTheirOpposite) {
 }
 
 // Experts have one bias each, in a tensor of two dims, which does not decay, like other biases.
-TEST(WeightDecay, GoesByRole) {
+TEST(WeightDecay, AppliesToMatricesByRole) {
   const decoder::Model model = open_model(test_model("gpt_oss_predicts").path);
   int biases_of_experts = 0;
   for (const decoder::Parameter& p : model.parameters().all()) {

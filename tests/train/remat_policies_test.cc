@@ -23,12 +23,12 @@ TEST(RematPolicy, NoneKeepsEverythingAndFullNothing) {
   EXPECT_FALSE(find_remat_policy("minimal").save_policy()(""));
 }
 
-TEST(RematPolicy, TypoIsAnswered) {
+TEST(RematPolicy, SuggestsTheNearestPolicy) {
   EXPECT_USER_ERROR(find_remat_policy("minimall"), ExitCode::usage,
                     "train.remat: unknown policy 'minimall'\n  did you mean 'minimal'?");
 }
 
-TEST(RematPolicy, ValuesThatThisBuildCannotHaveAreSaid) {
+TEST(RematPolicy, RefusesTagsOfMissingParts) {
   EXPECT_USER_ERROR(find_remat_policy("minimal_with_quantization"), ExitCode::usage,
                     "train.remat: 'minimal_with_quantization' keeps values with the tag "
                     "'quantization', which this build does not have: training is not quantised\n"
@@ -82,7 +82,7 @@ TEST(RematPolicy, InputsOfLayersMayBeOffloaded) {
                   .offloads_inputs());
 }
 
-TEST(RematPolicy, WrongTagsAreAnswered) {
+TEST(RematPolicy, NamesUnknownTags) {
   EXPECT_USER_ERROR(find_remat_policy("custom", {{"contxt", "device"}}), ExitCode::usage,
                     "train.remat_tags.contxt: unknown tag 'contxt'\n  did you mean 'context'?");
   EXPECT_USER_ERROR(find_remat_policy("custom", {{"decoder_layer_input", "remat"}}),

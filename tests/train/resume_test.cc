@@ -363,7 +363,7 @@ TEST(Training, AStopAtTheCheckpointOfAnotherRunSavesItInThisRun) {
   expect_same_state(run.out(), other.out(), 3);
 }
 
-TEST(Training, F11ACheckpointThatCannotBeWrittenIsTriedAfterTheNextStep) {
+TEST(WriteFaults, ACheckpointThatCannotBeWrittenIsTriedAfterTheNextStep) {
   TrainingRun whole(kSettings[0]), run({"llama2", kSmall, "", "", "async = false\n"});
   whole.train(false);
   run.train(false, kSteps, block(run, 2));
@@ -372,7 +372,7 @@ TEST(Training, F11ACheckpointThatCannotBeWrittenIsTriedAfterTheNextStep) {
 }
 
 // The failure is reported when the writer has ended, at the latest before the next checkpoint.
-TEST(Training, F11ACheckpointThatCannotBeWrittenInTheBackgroundIsAWarning) {
+TEST(WriteFaults, ACheckpointThatCannotBeWrittenInTheBackgroundIsAWarning) {
   TrainingRun whole(kSettings[0]), run(kSettings[0]);
   whole.train(false);
   ::testing::internal::CaptureStderr();
@@ -400,7 +400,7 @@ TEST(Training, CheckpointsWrittenInTheBackgroundHaveTheSameBits) {
   }
 }
 
-TEST(Training, F11OnlyTheLastCheckpointMustBeWritten) {
+TEST(WriteFaults, OnlyTheLastCheckpointMustBeWritten) {
   TrainingRun run(kSettings[0]);
   EXPECT_ERROR_SAYS(run.train(false, kSteps, block(run, kSteps)), ExitCode::checkpoint,
                     "cannot be renamed to its final name: file exists");

@@ -36,7 +36,7 @@ TEST(Spikes, NeedHalfAWindowOfStepsBefore) {
   EXPECT_TRUE(is_spike(history({3, 3.1, 3, 3.1}), 100, 1, 2, 7));
 }
 
-TEST(Spikes, NeedTwoStepsBeforeWhateverTheWindow) {
+TEST(Spikes, NeedTwoEarlierStepsForAnyWindow) {
   for (std::int64_t window : {2, 3, 4}) {
     EXPECT_FALSE(is_spike({}, 100, 1, 2, window)) << window;
     EXPECT_FALSE(is_spike(history({3}), 100, 1, 2, window)) << window;

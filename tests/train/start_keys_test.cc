@@ -41,7 +41,7 @@ const KeyOfTraining kTrainingKeys[] = {
     {"deepseek_v3_mtp", "mtp_loss_weight", "0.5"},
 };
 
-TEST(KeysOfTraining, CanBeSetForAModelThatIsThere) {
+TEST(KeysOfTraining, CanBeSetForAnExistingModel) {
   for (const auto& [golden, key, value] : kTrainingKeys) {
     if (!has_golden_model(golden)) continue;
     SCOPED_TRACE(std::string(golden) + ": " + key);

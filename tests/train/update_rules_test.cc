@@ -172,7 +172,7 @@ TEST(UpdateRules, SgdWithAndWithoutMomentum) {
   }
 }
 
-TEST(UpdateRules, Lion) {
+TEST(UpdateRules, LionMatchesTheReference) {
   const OptimizerSection c{.name = "lion", .beta1 = 0.9, .beta2 = 0.99};
   const Reference lion = [=, m = Vector()](Vector& p, const Vector& g, int) mutable {
     m.resize(p.size());

@@ -64,7 +64,7 @@ TEST(WeightChanges, ASumIsRoundedOnceAndReachesTheCopy) {
   }
 }
 
-TEST(WeightChanges, AnObserverHearsOfAChangeBeforeIt) {
+TEST(WeightChanges, AnObserverIsCalledBeforeAChange) {
   Two two;
   std::vector<float> seen;
   two.state->set_observer([&](int parameter) {
