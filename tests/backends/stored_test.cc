@@ -111,7 +111,7 @@ TEST(StoredRows, TheMachineRoundsAsTheDefinition) {
   }
 }
 
-TEST(StoredRows, PartsOfRowsAreThoseOfTheWhole) {
+TEST(StoredRows, PartsOfRowsEqualTheWholesParts) {
   for_all([](const BlockFormat& format, DType dtype) {
     const std::int64_t rows = 3, width = 4 * format.num_values;
     const Bytes blocks = random_blocks(format, rows * width, 2);

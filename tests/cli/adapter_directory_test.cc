@@ -173,7 +173,7 @@ TEST(AdapterDirectory, WithoutItsWeightsIsIncompleteForEveryCommand) {
   }
 }
 
-TEST(AdapterDirectory, OfARunIsThatOfItsNewestCheckpoint) {
+TEST(AdapterDirectory, OfARunIsFromItsNewestCheckpoint) {
   const TempDir folder;
   const std::string run = folder / "run";
   fs::copy(trained_run(), run, fs::copy_options::recursive);

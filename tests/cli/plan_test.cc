@@ -51,7 +51,7 @@ TEST(Plan, CountsParameters) {
   EXPECT_EQ(p.find("head").as_int64(), 80);
 }
 
-TEST(Plan, OfADirectoryWithoutWeightsIsThatOfItsDescription) {
+TEST(Plan, OfADirectoryWithoutWeightsEqualsItsDescriptions) {
   const TempDir folder;
   const std::string file = folder.write("m/config.json", R"({"model_type": "deepseek_v3",
       "vocab_size": 61, "hidden_size": 24, "intermediate_size": 36, "num_hidden_layers": 2,

@@ -114,7 +114,7 @@ TEST(PluginDeath, ACallThatDoesNotReturnIsNamed) {
 }
 
 // Standard output contains only the program's output, here its error: tiny maps no tensors.
-TEST(PluginOutput, GoesToStderr) {
+TEST(PluginOutput, IsOnStderr) {
   const Finished result = plan_with_fault(73, {"--json"});
   const JsonDocument json = JsonDocument::parse(result.out, "stdout");
   EXPECT_EQ(json.root().at("error").at("code").as_int64(), 8);

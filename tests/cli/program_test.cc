@@ -53,7 +53,7 @@ TEST(Program, WithoutArgumentsShowsHelpOnStderrAndFails) {
   EXPECT_THAT(result.err, HasSubstr("usage: lamina COMMAND [options]"));
 }
 
-TEST(Program, HelpGoesToStdoutEvenWithInvalidArguments) {
+TEST(Program, HelpIsOnStdoutEvenWithInvalidArguments) {
   for (std::vector<std::string> words : {std::vector<std::string>{"--help"},
                                          {"-h"},
                                          {"help"},

@@ -61,7 +61,7 @@ TEST_F(RunFile, MembersOfATypedTableAreNotTheTextOfTheTable) {
 }
 
 // other/link leads to real/sub, so other/link/.. is real.
-TEST_F(RunFile, PathsAboveALinkAreThoseOfTheSystem) {
+TEST_F(RunFile, PathsAboveALinkResolveAsInTheSystem) {
   write_whole("real", "real/data.txt");
   write_whole("other", "other/data.txt");
   std::filesystem::create_directory(in_folder("real/sub"));
@@ -84,7 +84,7 @@ TEST_F(RunFile, PathsAboveALinkAreThoseOfTheSystem) {
   EXPECT_TRUE(std::filesystem::equivalent(c.data.train.at(0), in_folder("real/data.txt")));
 }
 
-TEST_F(RunFile, MovedPathsAboveALinkAreThoseOfTheSystem) {
+TEST_F(RunFile, MovedPathsAboveALinkResolveAsInTheSystem) {
   write_whole("real", "now/real/data.txt");
   write_whole("other", "now/other/data.txt");
   std::filesystem::create_directory(in_folder("now/real/sub"));

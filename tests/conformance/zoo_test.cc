@@ -296,7 +296,7 @@ TEST(PluginCheck, AModelOfAnotherFamilyIsAnErrorOfTheCommandLine) {
                         "  its manifest lists plain"));
 }
 
-TEST(PluginCheck, FamiliesOfTheManifestAreComparedWithThoseOfThePlugin) {
+TEST(PluginCheck, FamiliesOfTheManifestAreComparedWithThePlugins) {
   const testing::TempDir folder;
   const std::string model = folder.write(
       "model.toml",

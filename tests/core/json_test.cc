@@ -33,7 +33,7 @@ TEST(Json, NamesLineAndPathOfAWrongType) {
                     "c.json:3: 'a[0].b' must be an integer, got 2.0");
 }
 
-TEST(Json, SuggestsAKeyThatIsThere) {
+TEST(Json, SuggestsAnExistingKey) {
   const JsonDocument document = parse(R"({"hidden_sise": 2})");
   EXPECT_USER_ERROR(document.root().at("hidden_size"), ExitCode::usage,
                     "c.json:1: the document lacks the key 'hidden_size'\n"

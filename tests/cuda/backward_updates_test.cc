@@ -92,7 +92,7 @@ TEST_P(CudaBackwardUpdates, AreReplayedWithTheStep) {
 }
 
 // The recorded step has more copies than a queue may have unfinished, and each step adds some.
-TEST(OffloadedBackwardUpdates, GoOnForManySteps) {
+TEST(OffloadedBackwardUpdates, ContinueForManySteps) {
   const decoder::Model model = open_model(test_model("llama2_deep").path);
   const BackwardSteps steps =
       backward_steps(model, {.in_backward = true, .offload = true}, test_gpu(), 50);

@@ -267,7 +267,7 @@ TEST(GpuKernelOfAPlugin, IsTheLoweringForShapesThatItDoesNotSupport) {
   EXPECT_EQ(refusal_of(plugin), "the plugin's kernel does not support these shapes");
 }
 
-TEST(GpuKernelOfAPlugin, IsTheLoweringIfThePluginIsOfAnotherMinor) {
+TEST(GpuKernelOfAPlugin, IsTheLoweringIfThePluginHasAnotherMinor) {
   Plugin& plugin = make({.of_this_minor = false});
   EXPECT_EQ(result_of(plugin), kByLowering);
   EXPECT_EQ(refusal_of(plugin),
@@ -275,7 +275,7 @@ TEST(GpuKernelOfAPlugin, IsTheLoweringIfThePluginIsOfAnotherMinor) {
 }
 
 // The host of another minor may not be able to read the table.
-TEST(GpuKernelOfAPlugin, IsNotReadIfThePluginIsOfAnotherMinor) {
+TEST(GpuKernelOfAPlugin, IsNotReadIfThePluginHasAnotherMinor) {
   EXPECT_EQ(result_of(make({.kind = 3, .of_this_minor = false})), kByLowering);
 }
 

@@ -40,14 +40,14 @@ TEST(CudaDevice, PeakIsTheVendorsNumberAtItsClock) {
   EXPECT_NEAR(gpu.peak_flops(DType::f32) * 1.83 / 1.98, 62e12, 1e12);
 }
 
-TEST(CudaDevice, FreeMemoryIsThatOfTheGpu) {
+TEST(CudaDevice, FreeMemoryIsTheGpusMemory) {
   const device::CudaDevice gpu = open_device();
   const std::uint64_t before = gpu.available_memory();
   const auto buffer = gpu.backend().allocate(1 << 20);
   EXPECT_EQ(gpu.available_memory(), before - (1 << 20));
 }
 
-TEST(CudaDevice, ThreadsAreThoseOfTheHost) {
+TEST(CudaDevice, ThreadsAreTheHostsThreads) {
   const device::CudaDevice gpu = open_device();
   gpu.set_threads(2, false);
   EXPECT_EQ(gpu.num_threads(), 2);

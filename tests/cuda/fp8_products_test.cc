@@ -446,7 +446,7 @@ TEST(Fp8Products, AreReplayedInAGraph) {
 
 constexpr ProductSpec kFp8Spec = {.m = 16, .n = 32, .k = 256, .in = DType::f8_e4m3};
 
-TEST(Fp8Products, SearchForAnAlgorithmOfTheirOwn) {
+TEST(Fp8Products, SearchForASeparateAlgorithm) {
   const auto searches = [](const ProductSpec& spec) {
     const int before = cuda::emulation::blas_calls().searches;
     const PreparedProduct product(gpu_context().blas(), spec);

@@ -35,7 +35,7 @@ struct Failure {
 
 class GpuFailure : public ::testing::TestWithParam<Failure> {};
 
-TEST_P(GpuFailure, IsNamedWithWhatToDo) {
+TEST_P(GpuFailure, IsNamedWithANextStep) {
   for (const FaultPlace place : {FaultPlace::launch, FaultPlace::work}) {
     const ResetAfter reset;
     const OnGpu in(counted(8)), out(counted(8));

@@ -68,7 +68,7 @@ TEST(MapGroups, TakeSmallTensorsOfReadyMaps) {
 }
 
 // Tensors of other sizes share a launch, tensors with other dims or types do not.
-TEST(MapGroups, AreOfOneForm) {
+TEST(MapGroups, HaveOneForm) {
   std::mt19937 random(3);
   const auto launches = [&](std::initializer_list<std::pair<Shape, MapOperands>> maps,
                             std::initializer_list<DType> dtypes = {DType::f64, DType::f64}) {

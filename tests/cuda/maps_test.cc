@@ -138,7 +138,7 @@ TEST(GpuMap, CastsHaveTheBitsOfTheCpu) {
 }
 
 // The bits of a NaN differ between machines; as an integer it is the same number.
-TEST(GpuMap, CastsOfNansAreThoseOfTheCpu) {
+TEST(GpuMap, CastsOfNansEqualTheCpus) {
   const Array x = array({DType::f32, {1}, {}}, {NAN});
   for (const DType to :
        {DType::bf16, DType::f16, DType::f64, DType::i32, DType::u8, DType::boolean}) {

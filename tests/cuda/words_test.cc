@@ -54,7 +54,7 @@ LAMINA_GPU_KERNEL(test_shuffles, InAndOut) {
   y[320 + t] = gpu::all(mine > 31) ? 1 : 0;
 }
 
-TEST(GpuWords, ShufflesAndVotesAreOfAWarp) {
+TEST(GpuWords, ShufflesAndVotesReachOneWarp) {
   const auto got = run_kernel("test_shuffles", {.threads = 64}, counted(64), 384);
   for (int t = 0; t < 64; ++t) {
     const auto at = [&](int row) { return got[static_cast<std::size_t>(64 * row + t)]; };

@@ -55,7 +55,7 @@ TEST(Mixture, EveryBeginningHasItsShares) {
   }
 }
 
-TEST(Mixture, EverySourceGoesThroughItsOwnEpochs) {
+TEST(Mixture, EverySourceHasSeparateEpochs) {
   const std::uint64_t sizes[] = {50, 7, 23};
   const auto rows = first_tokens(three_sources({1, 2, 1}), {}, 1000);
   for (std::size_t source = 0; source < 3; ++source) {

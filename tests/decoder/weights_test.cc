@@ -229,7 +229,7 @@ TEST(Weights, WrongShapeIsShownBesideTheOneThatTheConfigAsksFor) {
           "  use the config.json that belongs to these weights");
 }
 
-TEST(Weights, ElementTypeThatHoldsNoWeightsIsRefused) {
+TEST(Weights, ElementTypeWithoutWeightsIsRefused) {
   TempDir folder;
   std::map<std::string, io::TensorSpec> tensors = published();
   tensors["model.norm.weight"].dtype = DType::i32;

@@ -138,7 +138,7 @@ TEST(EmulatedProgram, ReturnsBeforeItsWorkHasRunWhereResultsStayOnTheDevice) {
   EXPECT_EQ(copy_to_host<float>(queue(), y.tensor), (std::vector<float>{2, 4, 6, 8, 10}));
 }
 
-TEST(EmulatedProgram, ProfileIsOfTheTimeOnTheDevice) {
+TEST(EmulatedProgram, ProfileHasTheTimeOnTheDevice) {
   Graph g;
   g.add_output("y", ops::exp(g.add_input("x", row_of(1 << 16))));
   Program program(optimized_for(backend(), g), backend());

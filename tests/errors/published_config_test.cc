@@ -170,7 +170,7 @@ TEST_F(PublishedConfig, MetadataIsNamedAsTheFileNamesIt) {
 }
 
 // The key of biases is for queries, keys, values and the output together.
-TEST_F(PublishedConfig, BiasesWithoutThatOfTheOutputAreRefused) {
+TEST_F(PublishedConfig, BiasesWithoutAnOutputBiasAreRefused) {
   GgufConversion file = as_llama(w_.path("m"));
   file.layers(kFeedForwardNames);
   for (const auto& [name, width] : {std::pair{"q", 48}, {"k", 24}, {"v", 24}})

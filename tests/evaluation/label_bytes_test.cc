@@ -36,7 +36,7 @@ std::int64_t bytes_of(const text::Tokenizer& tokenizer, const Ids& ids) {
   return out;
 }
 
-TEST(LabelBytes, AreThoseOfTheText) {
+TEST(LabelBytes, AddUpToTheBytesOfTheText) {
   for (const bool adds_space : {true, false}) {
     const auto tokenizer = pieces(adds_space);
     for (const std::string text : {"a", "a a", " a", "  a", "\na", " ", "a ", "\n\na a"}) {

@@ -50,7 +50,7 @@ TEST(Copier, NodeCanBeReplaced) {
   EXPECT_EQ(to.outputs()[1].alias_input, 1);
 }
 
-TEST(Copier, StandInInheritsTheTag) {
+TEST(Copier, SubstituteInheritsTheTag) {
   Graph g = sample(), to;
   Copier copy(g, to);
   copy.inputs();
@@ -69,7 +69,7 @@ TEST(Copier, CopyKeepsNamesOfDims) {
   EXPECT_EQ(other.type(other.outputs()[0].value).axes[0], axis);
 }
 
-TEST(Copier, StandInOfAnotherTypeChangesTypesBehindIt) {
+TEST(Copier, SubstituteOfAnotherTypeChangesTypesBehindIt) {
   Graph g, to;
   Tensor x = g.add_input("x", kFloats), w = g.add_input("w", kFloats);
   g.add_output("y", ops::exp(ops::neg(x)));

@@ -11,7 +11,7 @@ const formats::BlockFormat* q8_0() { return formats::find_block_format(8); }
 
 Type stored(Shape shape) { return Type{DType::bf16, shape, {}}.stored_as(q8_0()); }
 
-TEST(StoredType, BytesAreThoseOfTheBlocks) {
+TEST(StoredType, BytesCountTheBlocks) {
   EXPECT_EQ(stored({3, 64}).bytes(), 3 * 2 * 34);
   EXPECT_EQ(stored({3, 64}).num_elements(), 192);
 }

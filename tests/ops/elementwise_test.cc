@@ -245,7 +245,7 @@ TEST(Remainder, GradientsAre1AndTheWholeQuotient) {
 }
 
 // Here a / b is rounded up to 140 and 70, and the result is near b: the quotient is one less.
-TEST(Remainder, GradientsInF64AreOfTheQuotientOfTheResult) {
+TEST(Remainder, GradientsInF64UseTheQuotientOfTheResult) {
   Graph g;
   const Type type{DType::f64, {3}, {}};
   const Tensor a = g.add_input("a", type), b = g.add_input("b", type);

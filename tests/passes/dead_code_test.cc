@@ -49,7 +49,7 @@ Graph scan_graph(bool read_first, bool state) {
   return g;
 }
 
-TEST(DeadCode, UnreadResultsOfScansGoWithTheirOperands) {
+TEST(DeadCode, UnreadResultsOfScansAreRemovedWithTheirOperands) {
   Graph out = cleaned(scan_graph(false, false));
   const Node& scan = out.nodes().front();
   EXPECT_EQ(scan.inputs.size(), 1u);

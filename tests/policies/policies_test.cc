@@ -233,7 +233,8 @@ TEST(Prose, PlainSentencesPass) {
              "const char* kHelp = \"cannot be combined with --chat\";  // it's\n"
              "const char kQuote = '\"'; int goes_into_row = 1'000;\n");
   tree.write("docs/rows.md", "# What a row is\n\nA row is\n\n```\nWhat stands in code\n```\n");
-  tree.write("tests/core/row_test.cc", "const char* kFound = \"what the product tells\";\n");
+  tree.write("tests/core/row_test.cc",
+             "const char* kFound = \"what the product tells\";\nTEST(Row, OfAFileIsRead) {}\n");
   Finished result = tree.check();
   EXPECT_EQ(result.code, 0) << result.out << result.err;
   EXPECT_EQ(result.out, "prose: fine\n");
@@ -252,6 +253,10 @@ TEST(Prose, EveryPlaceIsReadAndNamedWithLine) {
       {"host/core/a.cc", "auto s = R\"(a\nthat is told)\";\n", "host/core/a.cc:2: \"told\": "},
       {"host/core/a.def", "ROW(\"a\", \"Rows.\\nWhether it is one.\")\n", "a.def:1: \"Whether\": "},
       {"tests/core/a.cc", "\n// Of a row.\n", "tests/core/a.cc:2: \"Of\": "},
+      {"tests/core/a.cc", "\nTEST(Row, KeysAreThoseOfTheFile) {\n",
+       "tests/core/a.cc:2: \"those of\": "},
+      {"tests/core/a.cc", "TEST_F(Row, AChangedFileIsSaid) {\n",
+       "tests/core/a.cc:1: \"is said\": "},
       {"docs/a.md", "Rows\nand those\nof tables.\n", "docs/a.md:2: \"those of\": "},
       {"docs/a.md", "| say | why |\n|---|---|\n| x | Where it is |\n", "docs/a.md:3: \"Where\": "},
       {"README.md", "- one thing\n- What is another.\n", "README.md:2: \"What\": "},

@@ -228,7 +228,7 @@ class RandomGraph {
   std::vector<Doubles> wanted_;
 };
 
-TEST(RandomPrograms, ResultsAreThoseOfPlainArithmetic) {
+TEST(RandomPrograms, ResultsEqualPlainArithmetic) {
   for (unsigned seed = 0; seed < 10000; ++seed) {
     const RandomGraph made(seed);
     const auto unchanged = run_unoptimized(made.graph(), made.inputs());

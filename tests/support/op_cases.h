@@ -93,13 +93,15 @@ void check_gpu_decode(const OpCases& list);
 #define LAMINA_TEST_DECODE(Suite, list) \
   TEST(Suite, CallsOfTheGpuGiveWhatOneGoDoes) { ::lamina::testing::check_gpu_decode(list); }
 #else
-#define LAMINA_TEST_OP(Suite, list)                                                               \
-  TEST(Suite, ShapeRuleGivesWhatItsMeaningHas) { ::lamina::testing::check_shape_rule(list); }     \
-  TEST(Suite, KernelsComputeWhatItMeans) { ::lamina::testing::check_kernels(list); }              \
-  TEST(Suite, GradientEqualsFiniteDifferences) { ::lamina::testing::check_gradient(list); }       \
-  TEST(Suite, OwnGradientEqualsThatOfItsMeaning) { ::lamina::testing::check_own_gradient(list); } \
-  TEST(Suite, NodesThatDifferInAnAttributeStayApart) { ::lamina::testing::check_merging(list); }  \
-  TEST(Suite, PartsOfASplitGiveTheWhole) { ::lamina::testing::check_split(list); }                \
+#define LAMINA_TEST_OP(Suite, list)                                                              \
+  TEST(Suite, ShapeRuleGivesWhatItsMeaningHas) { ::lamina::testing::check_shape_rule(list); }    \
+  TEST(Suite, KernelsComputeWhatItMeans) { ::lamina::testing::check_kernels(list); }             \
+  TEST(Suite, GradientEqualsFiniteDifferences) { ::lamina::testing::check_gradient(list); }      \
+  TEST(Suite, OwnGradientEqualsItsMeaningsGradient) {                                            \
+    ::lamina::testing::check_own_gradient(list);                                                 \
+  }                                                                                              \
+  TEST(Suite, NodesThatDifferInAnAttributeStayApart) { ::lamina::testing::check_merging(list); } \
+  TEST(Suite, PartsOfASplitGiveTheWhole) { ::lamina::testing::check_split(list); }               \
   TEST(Suite, TypesThatItTakesHaveAKernel) { ::lamina::testing::check_types(list); }
 
 // For ops whose rows are [B, T, ...], "bT..." in the split rule.

@@ -23,7 +23,7 @@ data::Dataset rows_of(std::vector<std::int32_t> tokens) {
 }
 
 // The pair (0, 0) is counted four times, and one is added to each count.
-TEST(BigramLoss, IsOfTheRowsThatAreValidated) {
+TEST(BigramLoss, CoversTheValidatedRowsOnly) {
   const data::Dataset train = rows_of({0, 0, 0, 0, 0});
   const data::Dataset validation = rows_of({0, 0, 0, 0, 0, 1, 1, 1, 1, 1});
   ASSERT_EQ(validation.num_rows(), 2u);

@@ -22,7 +22,7 @@ TEST(Spikes, AreAboveTheMeanByMoreThanTheFactorTimesTheDeviation) {
   EXPECT_FALSE(is_spike(before, -100, 1, 2, 6));
 }
 
-TEST(Spikes, CanBeOfTheGradientAlone) {
+TEST(Spikes, CanBeInTheGradientAlone) {
   SpikeHistory before;
   for (double norm : {1.0, 1.5, 2.0}) remember(before, 3, norm, 8);
   EXPECT_FALSE(is_spike(before, 3, 2.4, 2, 6));

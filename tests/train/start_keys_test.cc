@@ -164,7 +164,7 @@ TEST(KeysOfTheModel, OfAModelFileCountWithItsDefaults) {
 }
 
 // Their tensors have the same names, but their defaults differ.
-TEST(KeysOfTheModel, OfAModelFileAreOfTheDirectorysFamily) {
+TEST(KeysOfTheModel, OfAModelFileBelongToTheDirectorysFamily) {
   const TempDir folder;
   LoraRun::write_file(folder, "llama3_gqa");
   std::string text = folder.read("model/config.json");
