@@ -164,8 +164,8 @@ class Checker {
         fmt::format("tensor '{}' differs from '{}', but the config says that the head is the "
                     "token table",
                     head, table),
-        {fmt::format("tie_word_embeddings = false uses both; if the head is not wanted, remove "
-                     "'{}'",
+        {fmt::format("tie_word_embeddings = false, or the file's older name for it, uses both; if "
+                     "the head is not wanted, remove '{}'",
                      head)});
   }
 
