@@ -4,25 +4,17 @@
 #include <string_view>
 #include <type_traits>
 
+#include "core/fnv1a.h"
+
 namespace lamina::conformance {
 namespace {
 
-// FNV-1a: the same number on every system, unlike std::hash.
-class Hash {
+class Hash : public Fnv1a {
  public:
-  void bytes(const void* from, std::size_t count) {
-    const auto* at = static_cast<const unsigned char*>(from);
-    for (std::size_t i = 0; i < count; ++i) value_ = (value_ ^ at[i]) * 1099511628211u;
-  }
-  void number(std::uint64_t n) { bytes(&n, sizeof n); }
   void text(std::string_view s) {
     number(s.size());
-    bytes(s.data(), s.size());
+    bytes(s);
   }
-  std::uint64_t value() const { return value_; }
-
- private:
-  std::uint64_t value_ = 14695981039346656037u;
 };
 
 void add(Hash& hash, const Type& type) {

@@ -13,6 +13,7 @@
 #include "conformance/model_case.h"
 #include "conformance/small_models.h"
 #include "core/error.h"
+#include "core/fnv1a.h"
 #include "decoder/model.h"
 #include "registry/discovery.h"
 #include "registry/family.h"
@@ -89,8 +90,8 @@ class FamilySubject {
   void set_siblings(std::vector<const FamilySubject*> all) { siblings_ = std::move(all); }
 
   // Records a number that another process must find, too: see Again.
-  void remember(std::uint64_t digest) const { digest_ = digest_ * 1099511628211u + digest; }
-  std::uint64_t digest() const { return digest_; }
+  void remember(std::uint64_t digest) const { digest_.number(digest); }
+  std::uint64_t digest() const { return digest_.value(); }
 
  private:
   const PluginSubject& plugin_;
@@ -98,7 +99,7 @@ class FamilySubject {
   const lamina_family& source_;
   SmallModels models_;
   std::vector<const FamilySubject*> siblings_;
-  mutable std::uint64_t digest_ = 14695981039346656037u;
+  mutable Fnv1a digest_;
 };
 
 }  // namespace lamina::conformance

@@ -6,14 +6,10 @@
 #include <array>
 #include <cmath>
 
+#include "core/fnv1a.h"
+
 namespace lamina::weights {
 namespace {
-
-std::uint64_t hash_name(std::string_view name) {  // FNV-1a: stable across builds and machines
-  std::uint64_t h = 14695981039346656037ull;
-  for (char c : name) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211ull;
-  return h;
-}
 
 // Draw i of the stream: four uniform numbers in (0, 1), by Philox4x32-10.
 std::array<double, 4> uniforms(std::uint64_t seed, std::uint64_t stream, std::uint64_t i) {
@@ -61,7 +57,7 @@ class NormalStream {
 void initialise(const decoder::Parameter& parameter, std::uint64_t seed, std::span<float> out) {
   using Kind = registry::InitSpec::Kind;
   const registry::InitSpec& init = parameter.desc.init;
-  std::uint64_t stream = hash_name(parameter.name);
+  std::uint64_t stream = fnv1a(parameter.name);
   auto fill = [&](double value) { std::ranges::fill(out, static_cast<float>(value)); };
   auto normal = [&](double deviation, bool truncated) {
     NormalStream draws(seed, stream);

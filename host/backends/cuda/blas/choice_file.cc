@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/fnv1a.h"
 #include "core/log.h"
 #include "core/system_error.h"
 
@@ -32,16 +33,10 @@ constexpr std::size_t kMostBytes = std::size_t{8} << 20;
 struct Record {
   ProblemKey problem;
   AlgorithmChoice choice;
-  std::uint64_t checksum;  // of the bytes before it
+  std::uint64_t checksum;  // FNV-1a of the bytes before it
 };
 static_assert(std::is_trivially_copyable_v<Record>);
 static_assert(sizeof(ProblemKey) == 7 * 8 + 4 * 4 && sizeof(AlgorithmChoice) == 9 * 8);
-
-std::uint64_t checksum_of(std::string_view bytes) {  // FNV-1a
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
-  return hash;
-}
 
 std::string bytes_of(const ProblemKey& problem, const AlgorithmChoice& choice) {
   Record record;
@@ -49,7 +44,7 @@ std::string bytes_of(const ProblemKey& problem, const AlgorithmChoice& choice) {
   record.problem = problem;
   record.choice = choice;
   std::string out(reinterpret_cast<const char*>(&record), sizeof record);
-  record.checksum = checksum_of(std::string_view(out).substr(0, offsetof(Record, checksum)));
+  record.checksum = fnv1a(std::string_view(out).substr(0, offsetof(Record, checksum)));
   std::memcpy(out.data() + offsetof(Record, checksum), &record.checksum, sizeof record.checksum);
   return out;
 }
@@ -136,8 +131,7 @@ bool read_records(std::string_view contents, std::string_view head,
   while (contents.size() >= sizeof(Record)) {
     Record record;
     std::memcpy(&record, contents.data(), sizeof record);
-    if (record.checksum != checksum_of(contents.substr(0, offsetof(Record, checksum))))
-      return false;
+    if (record.checksum != fnv1a(contents.substr(0, offsetof(Record, checksum)))) return false;
     choices.insert_or_assign(record.problem, record.choice);
     contents.remove_prefix(sizeof(Record));
   }
