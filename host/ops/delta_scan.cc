@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "ops/delta_rule_numbers.h"
+
 namespace lamina::ops {
 namespace {
 
@@ -60,7 +62,7 @@ DeltaScan delta_scan(const LowerCall& c, const DeltaScanInputs& inputs) {
 
   auto keys = [&](Tensor x) {
     x = cast(x, wide);
-    if (c.i("normalize")) x = x * rsqrt(shift(reduce_sum(square(x), {3}, true), 1e-6));
+    if (c.i("normalize")) x = x * rsqrt(shift(reduce_sum(square(x), {3}, true), kDeltaLengthEps));
     x = reshape(x, {batch, tokens, key_heads, 1, width});
     x = broadcast(x, {batch, tokens, key_heads, heads / key_heads, width});
     return transpose(reshape(x, {batch, tokens, heads, width}), {1, 0, 2, 3});

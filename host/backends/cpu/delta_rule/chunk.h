@@ -7,6 +7,7 @@
 #include "backends/cpu/simd/math.h"
 #include "backends/cpu/simd/memory.h"
 #include "backends/cpu/threads/scratch.h"
+#include "ops/delta_rule_numbers.h"
 
 namespace lamina::cpu {
 namespace {
@@ -20,10 +21,7 @@ LAMINA_SIMD Float exp_of(Double x) {
   return fma(power, convert<Float>(x - convert<Double>(near)), power);
 }
 
-constexpr float kLengthEps = 1e-6f;  // added under the root of a length
-// Least g in a sum: e^g is 0 in f32, also times the growth of other tokens. With smaller numbers
-// the sum would lose its other terms, and infinities have no difference.
-constexpr double kLeastDecay = -1e4;
+constexpr float kLengthEps = static_cast<float>(ops::kDeltaLengthEps);
 
 // Keys and queries of a chunk: k, q [C, keys] and the transpose of k [keys, C]; q includes the
 // scale. Rows beyond the chunk, up to a whole vector, are zeros.
@@ -98,7 +96,7 @@ struct DeltaHead {
       const std::int64_t at = (b * p.tokens + chunk.t + i) * p.heads + n;
       beta[i] = number_at(p.beta.data, p.beta.dtype, at);
       const double g = number_at(p.g.data, p.g.dtype, at);
-      sum += g < kLeastDecay ? kLeastDecay : g;
+      sum += g < ops::kLeastDeltaDecay ? ops::kLeastDeltaDecay : g;
       sums[i] = sum;
     }
     for (std::int64_t i = 0; i < chunk.padded(); i += kLanes) {

@@ -5,12 +5,10 @@
 
 #include "backends/cuda/delta_rule/keys.h"
 #include "backends/cuda/matrix_scan/chunk_loads.h"
+#include "ops/delta_rule_numbers.h"
 
 namespace lamina::cuda {
 namespace {
-
-// As in host/backends/cpu/delta_rule/chunk.h.
-constexpr double kLeastDecay = -1e4;
 
 // Returns e^x, corrected for the rounding of x to f32.
 LAMINA_GPU_FUNCTION float exp_of(double x) {
@@ -115,7 +113,7 @@ class DeltaChunk {
       double sum = 0;
       for (int j = 0; j <= i && j < size_; ++j) {
         const double x = static_cast<double>(g[number(j)]);
-        sum += x < kLeastDecay ? kLeastDecay : x;
+        sum += x < ops::kLeastDeltaDecay ? ops::kLeastDeltaDecay : x;
       }
       sums_[i] = sum;
       beta_[i] = i < size_ ? beta[number(i)] : 0.0f;

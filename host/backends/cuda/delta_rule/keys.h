@@ -5,11 +5,12 @@
 #include "backends/cuda/delta_rule/params.h"
 #include "backends/cuda/gpu/sums.h"
 #include "backends/cuda/matrix_scan/recurrence.h"
+#include "ops/delta_rule_numbers.h"
 
 namespace lamina::cuda {
 namespace {
 
-inline constexpr float kLengthEps = 1e-6f;  // added under the root of a length
+inline constexpr float kLengthEps = static_cast<float>(ops::kDeltaLengthEps);
 
 // Returns the factor by which a row of q or k is multiplied, besides the scale. Called by all lanes
 // of a warp.
