@@ -1,6 +1,7 @@
 // The kernels of rms_norm, rms_norm_grad, add_rms_norm, layer_norm and layer_norm_grad. Tasks are
 // blocks of rows, whose parts of the gradients of weights are added up afterwards.
 #include <algorithm>
+#include <initializer_list>
 
 #include "backends/cpu/kernel_support.h"
 #include "backends/cpu/kernels.h"
@@ -109,19 +110,28 @@ void layer_norm_backward(const LayerNormBackward& p) {
 
 namespace {
 
+// Returns a pass over the rows of input 0, without its pointers. `weights`: the inputs for weights,
+// each optional.
+template <typename Pass>
+Pass pass_of(const NodeView& n, std::initializer_list<int> weights) {
+  const Type& x = n.type(0);
+  Pass p{.dtype = x.dtype,
+         .rows = num_rows(x),
+         .width = x.dim(-1),
+         .eps = static_cast<float>(n.f("eps")),
+         .offset = static_cast<float>(n.f("offset"))};
+  for (const int i : weights)
+    if (n.has(i)) p.weight_dtype = n.type(i).dtype;
+  return p;
+}
+
 // One pass over each row.
 namespace rms_norm_op {
 
 namespace in = operand::rms_norm;
 
 std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
-  const Type& x = n.type(in::kX);
-  RmsNormForward p{.dtype = x.dtype,
-                   .rows = num_rows(x),
-                   .width = x.dim(-1),
-                   .eps = static_cast<float>(n.f("eps")),
-                   .offset = static_cast<float>(n.f("offset"))};
-  if (n.has(in::kW)) p.weight_dtype = n.type(in::kW).dtype;
+  auto p = pass_of<RmsNormForward>(n, {in::kW});
   return make_kernel([p](const KernelArgs& args) mutable {
     p.x = args.inputs[in::kX];
     p.y = args.outputs[0];
@@ -138,13 +148,7 @@ constexpr KernelChoice kChoices[] = {{"rows", only_f32_and_bf16, make, in_place_
 namespace rms_norm_grad_op {
 
 std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
-  const Type& x = n.type(0);
-  RmsNormBackward p{.dtype = x.dtype,
-                    .rows = num_rows(x),
-                    .width = x.dim(-1),
-                    .eps = static_cast<float>(n.f("eps")),
-                    .offset = static_cast<float>(n.f("offset"))};
-  if (n.has(1)) p.weight_dtype = n.type(1).dtype;
+  auto p = pass_of<RmsNormBackward>(n, {1});
   return make_kernel(
       [p](const KernelArgs& args) mutable {
         p.x = args.inputs[0];
@@ -168,13 +172,7 @@ namespace add_rms_norm_op {
 namespace in = operand::add_rms_norm;
 
 std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
-  const Type& x = n.type(in::kX);
-  RmsNormForward p{.dtype = x.dtype,
-                   .rows = num_rows(x),
-                   .width = x.dim(-1),
-                   .eps = static_cast<float>(n.f("eps")),
-                   .offset = static_cast<float>(n.f("offset"))};
-  if (n.has(in::kW)) p.weight_dtype = n.type(in::kW).dtype;
+  auto p = pass_of<RmsNormForward>(n, {in::kW});
   return make_kernel([p](const KernelArgs& args) mutable {
     p.x = args.inputs[in::kX];
     p.residual = args.inputs[in::kResidual];
@@ -205,14 +203,7 @@ Verdict supports(const NodeView& n) {
 }
 
 std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
-  const Type& x = n.type(in::kX);
-  LayerNormForward p{.dtype = x.dtype,
-                     .rows = num_rows(x),
-                     .width = x.dim(-1),
-                     .eps = static_cast<float>(n.f("eps")),
-                     .offset = static_cast<float>(n.f("offset"))};
-  for (int i : {in::kW, in::kBias})
-    if (n.has(i)) p.weight_dtype = n.type(i).dtype;
+  auto p = pass_of<LayerNormForward>(n, {in::kW, in::kBias});
   return make_kernel([p](const KernelArgs& args) mutable {
     p.x = args.inputs[in::kX];
     p.weight = args.inputs[in::kW];
@@ -231,13 +222,7 @@ constexpr KernelChoice kChoices[] = {{"rows", supports, make, in_place_of(0)}};
 namespace layer_norm_grad_op {
 
 std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
-  const Type& x = n.type(0);
-  LayerNormBackward p{.dtype = x.dtype,
-                      .rows = num_rows(x),
-                      .width = x.dim(-1),
-                      .eps = static_cast<float>(n.f("eps")),
-                      .offset = static_cast<float>(n.f("offset"))};
-  if (n.has(1)) p.weight_dtype = n.type(1).dtype;
+  auto p = pass_of<LayerNormBackward>(n, {1});
   return make_kernel(
       [p](const KernelArgs& args) mutable {
         p.x = args.inputs[0];

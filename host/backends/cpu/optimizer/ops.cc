@@ -75,6 +75,11 @@ class AdamWElement {
   float grad_scale_, decay_, step_size_, root_, beta1_, beta2_, rest1_, rest2_, eps_;
 };
 
+template <typename Settings, void (*run)(const Settings&, const KernelArgs&)>
+std::unique_ptr<Kernel> make_adamw(const NodeView& n, Context&) {
+  return make_kernel([s = Settings(n)](const KernelArgs& args) { run(s, args); });
+}
+
 // One pass over parameters and moments, in place if the planner chose so.
 namespace adamw_op {
 
@@ -120,14 +125,9 @@ void run_vector(const Settings& s, const KernelArgs& args) {
 
 constexpr std::uint32_t kOverState = in_place_of(0) | in_place_of(2) | in_place_of(3);
 
-template <void (*run)(const Settings&, const KernelArgs&)>
-std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
-  return make_kernel([s = Settings(n)](const KernelArgs& args) { run(s, args); });
-}
-
 constexpr KernelChoice kChoices[] = {
-    {"vector", always, make<run_vector>, kOverState, true},
-    {"reference", always, make<run_loop>, kOverState, true},
+    {"vector", always, make_adamw<Settings, run_vector>, kOverState, true},
+    {"reference", always, make_adamw<Settings, run_loop>, kOverState, true},
 };
 
 }  // namespace adamw_op
@@ -200,14 +200,9 @@ void run_vector(const Settings& s, const KernelArgs& args) {
 constexpr std::uint32_t kOverState =
     in_place_of(0) | in_place_of(3) | in_place_of(4) | in_place_of(6);
 
-template <void (*run)(const Settings&, const KernelArgs&)>
-std::unique_ptr<Kernel> make(const NodeView& n, Context&) {
-  return make_kernel([s = Settings(n)](const KernelArgs& args) { run(s, args); });
-}
-
 constexpr KernelChoice kChoices[] = {
-    {"vector", always, make<run_vector>, kOverState, true},
-    {"reference", always, make<run_loop>, kOverState, true},
+    {"vector", always, make_adamw<Settings, run_vector>, kOverState, true},
+    {"reference", always, make_adamw<Settings, run_loop>, kOverState, true},
 };
 
 }  // namespace adamw_rows_op
