@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "cli/shell/checkpoints.h"
+#include "cli/ckpt/checkpoints.h"
 #include "cli/shell/command.h"
 #include "cli/shell/text.h"
 #include "cli/shell/units.h"

@@ -1,4 +1,4 @@
-#include "cli/shell/checkpoints.h"
+#include "cli/ckpt/checkpoints.h"
 
 #include <algorithm>
 #include <filesystem>
