@@ -4,14 +4,12 @@
 #include <filesystem>
 #include <iterator>
 
-#include "core/log.h"
 #include "formats/block_formats.h"
 #include "io/gguf_model.h"
 #include "io/manifest.h"
 #include "io/weight_files.h"
 #include "model/place.h"
 #include "publishers/formats.h"
-#include "text/byte_tokenizer.h"
 #include "train/loop/run_directory.h"
 #include "weights/weights.h"
 
@@ -46,14 +44,6 @@ bool lacks_manifest(const std::string& path) {
   return !fs::exists(fs::path(path) / io::kManifestName) && io::has_weight_set(path, "optimizer");
 }
 
-void note_tokenizer(const std::string& to) {
-  if (fs::exists(fs::path(to) / text::kByteTokenizerFile))
-    log::info(
-        "{}: the model reads text as bytes, and other programs do not have this tokenizer: give "
-        "them ids, which are 0 to 255 for bytes, 256 before a text and 257 at its end",
-        to);
-}
-
 void for_each_tensor(
     const std::string& path,
     const std::function<void(const std::string& file, const io::StoredTensor& tensor)>& visit) {
@@ -79,20 +69,6 @@ void for_each_tensor(
       for (const io::StoredTensor& tensor : file.tensors())
         visit(fs::path(file.path()).filename().string(), tensor);
   }
-}
-
-Option to_option() {
-  Option out = text_option("to", 'o', "DIR", "The directory to write; it must not exist.");
-  out.key.aliases = {"output"};
-  out.key.required = true;
-  return out;
-}
-
-Option stored_type_option(std::string doc) { return dtype_option({}, std::move(doc)); }
-
-std::optional<DType> stored_type(const Arguments& a) {
-  if (!a.has("dtype")) return std::nullopt;
-  return parse_dtype(a.text("dtype"));
 }
 
 }  // namespace lamina::cli

@@ -1,13 +1,10 @@
-// Code shared by the commands about checkpoints: finding them and visiting their tensors.
+// Finds checkpoints and visits their tensors.
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "cli/shell/command.h"
-#include "core/dtype.h"
 #include "io/safetensors.h"
 
 namespace lamina::cli {
@@ -22,14 +19,6 @@ inline constexpr int kMaxAttempts = 10;
 
 // True for a checkpoint of ours that has no manifest.
 bool lacks_manifest(const std::string& path);
-
-// --to DIR, the directory that a command writes; --dtype TYPE, the type of its tensors.
-Option to_option();
-Option stored_type_option(std::string doc);
-std::optional<DType> stored_type(const Arguments& a);
-
-// Logs a note if the tokenizer of the written directory is one that only lamina has.
-void note_tokenizer(const std::string& to);
 
 // Visits every tensor of every set of safetensors files in the directory, or of a GGUF file, with
 // the name of its file.

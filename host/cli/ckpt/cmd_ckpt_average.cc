@@ -1,7 +1,7 @@
 // lamina ckpt average: the mean of several checkpoints.
 #include <fmt/format.h>
 
-#include "cli/ckpt/checkpoints.h"
+#include "cli/ckpt/output_directory.h"
 #include "cli/shell/command.h"
 #include "cli/shell/plugins.h"
 #include "cli/shell/text.h"

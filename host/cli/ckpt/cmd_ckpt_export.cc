@@ -1,7 +1,7 @@
 // lamina ckpt export: writes a checkpoint in the Hugging Face layout.
 #include <fmt/format.h>
 
-#include "cli/ckpt/checkpoints.h"
+#include "cli/ckpt/output_directory.h"
 #include "cli/shell/command.h"
 #include "cli/shell/plugins.h"
 #include "cli/shell/text.h"

@@ -1,7 +1,7 @@
 // lamina ckpt merge: merges an adapter into its model.
 #include <fmt/format.h>
 
-#include "cli/ckpt/checkpoints.h"
+#include "cli/ckpt/output_directory.h"
 #include "cli/shell/command.h"
 #include "cli/shell/plugins.h"
 #include "cli/shell/text.h"

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "cli/ckpt/checkpoints.h"
+#include "cli/ckpt/output_directory.h"
 #include "cli/shell/command.h"
 #include "cli/shell/plugins.h"
 #include "cli/shell/signals.h"
