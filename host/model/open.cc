@@ -1,6 +1,7 @@
 #include "model/open.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 #include <span>
 
@@ -346,6 +347,11 @@ std::string list_unread(const std::vector<std::string>& unread, std::size_t limi
   const std::string more =
       shown < unread.size() ? fmt::format(" and {} more", unread.size() - shown) : "";
   return fmt::format("{}{}", fmt::join(std::span(unread).first(shown), ", "), more);
+}
+
+bool is_gone(const std::string& checkpoint) {
+  std::error_code ec;
+  return !fs::exists(checkpoint, ec) && !ec;
 }
 
 std::vector<std::string> unused_keys(const decoder::Model& model) {

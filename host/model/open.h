@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -116,24 +115,38 @@ decoder::Model make(const config::ModelSource& source, const registry::Catalog& 
 decoder::Model make_of(Description& from, const registry::Catalog& plugins,
                        const decoder::ModelOptions& options = {});
 
-// Calls `use`, which opens the files of `paths`, until it succeeds. Training removes old
-// checkpoints while others read them: if the checkpoint of a run directory was removed, the newest
-// one is opened instead.
-template <typename Use>
-auto while_training(std::span<const std::string> paths, const Use& use) {
+// True if training has removed the checkpoint, as it removes old ones while others read them. Such
+// a checkpoint is not damaged.
+bool is_gone(const std::string& checkpoint);
+
+// Calls `use`, which reads checkpoints, until it succeeds, at most ten times. `was_removed` returns
+// true after a failure if training has removed what was read.
+template <typename Use, typename Removed>
+auto retry_if_removed(const Use& use, const Removed& was_removed) {
   constexpr int kMaxAttempts = 10;
   for (int attempt = 1;; ++attempt) {
-    std::vector<std::string> directories;  // "" for a path that is no run
-    for (const std::string& path : paths) directories.push_back(train::newest_checkpoint(path));
-    const auto is_gone = [](const std::string& directory) {
-      return !directory.empty() && !std::filesystem::exists(directory);
-    };
     try {
       return use();
     } catch (const std::exception&) {
-      if (attempt == kMaxAttempts || std::ranges::none_of(directories, is_gone)) throw;
+      if (attempt == kMaxAttempts || !was_removed()) throw;
     }
   }
+}
+
+// Likewise for the files of `paths`: if the checkpoint of a run directory was removed, the newest
+// one is opened instead.
+template <typename Use>
+auto while_training(std::span<const std::string> paths, const Use& use) {
+  std::vector<std::string> newest;  // of the paths that are runs
+  return retry_if_removed(
+      [&] {
+        newest.clear();
+        for (const std::string& path : paths)
+          if (std::string found = train::newest_checkpoint(path); !found.empty())
+            newest.push_back(std::move(found));
+        return use();
+      },
+      [&] { return std::ranges::any_of(newest, is_gone); });
 }
 template <typename Use>
 auto while_training(const std::string& path, const Use& use) {

@@ -35,11 +35,6 @@ std::vector<std::string> checkpoints_of(const std::string& path) {
   return {train::resolve_model_directory(path)};
 }
 
-bool is_gone(const std::string& path) {
-  std::error_code ec;
-  return !fs::exists(path, ec) && !ec;
-}
-
 bool lacks_manifest(const std::string& path) {
   return !fs::exists(fs::path(path) / io::kManifestName) && io::has_weight_set(path, "optimizer");
 }

@@ -13,10 +13,6 @@ namespace lamina::cli {
 // or an adapter itself, or the GGUF file.
 std::vector<std::string> checkpoints_of(const std::string& path);
 
-// True if training has removed the checkpoint while it was read; such a checkpoint is not damaged.
-bool is_gone(const std::string& path);
-inline constexpr int kMaxAttempts = 10;
-
 // True for a checkpoint of ours that has no manifest.
 bool lacks_manifest(const std::string& path);
 

@@ -13,6 +13,7 @@
 #include "core/json_writer.h"
 #include "io/gguf_model.h"
 #include "io/manifest.h"
+#include "model/open.h"
 #include "model/place.h"
 #include "train/checkpoint/best_checkpoint.h"
 
@@ -118,18 +119,18 @@ std::string list_as_json(const std::vector<Listed>& listed, bool tensors) {
 }
 
 int run_ls(const Arguments& a, const Device&) {
-  for (int attempt = 1;; ++attempt) {
-    const std::vector<std::string> paths = checkpoints_of(a.positionals[0]);
-    try {
-      std::vector<Listed> listed;
-      for (const std::string& path : paths) listed.push_back(describe(path));
-      bool tensors = a.globals.verbosity > 0;
-      print(a.flag("json") ? list_as_json(listed, tensors) : list_as_text(listed, tensors));
-      return 0;
-    } catch (const std::exception&) {
-      if (attempt == kMaxAttempts || std::ranges::none_of(paths, is_gone)) throw;
-    }
-  }
+  std::vector<std::string> paths;
+  const std::string text = model::retry_if_removed(
+      [&] {
+        paths = checkpoints_of(a.positionals[0]);
+        std::vector<Listed> listed;
+        for (const std::string& path : paths) listed.push_back(describe(path));
+        const bool tensors = a.globals.verbosity > 0;
+        return a.flag("json") ? list_as_json(listed, tensors) : list_as_text(listed, tensors);
+      },
+      [&] { return std::ranges::any_of(paths, model::is_gone); });
+  print(text);
+  return 0;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // lamina ckpt verify: checks that checkpoints are complete and unchanged.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "cli/ckpt/checkpoints.h"
@@ -11,6 +12,7 @@
 #include "core/printable.h"
 #include "io/manifest.h"
 #include "io/weight_files.h"
+#include "model/open.h"
 #include "model/place.h"
 #include "publishers/formats.h"
 
@@ -58,34 +60,37 @@ std::string verify_one(const std::string& path) {
                      bytes_text(static_cast<double>(bytes)));
 }
 
-// Verifies every checkpoint that still exists when its turn comes; returns those.
-std::vector<std::string> verify_all(const std::vector<std::string>& paths, bool json) {
+// Verifies every checkpoint that still exists when its turn comes; returns those, at least one.
+std::vector<std::string> verify_all(const std::string& from, const std::vector<std::string>& paths,
+                                    bool json) {
   std::vector<std::string> done;
   for (const std::string& path : paths) {
     std::string line;
     try {
       line = verify_one(path);
     } catch (const std::exception&) {
-      if (!is_gone(path)) throw;
+      if (!model::is_gone(path)) throw;
       continue;
     }
     done.push_back(path);
     if (!json) print(line + "\n");
   }
+  if (done.empty())
+    throw UserError(ExitCode::checkpoint,
+                    {from,
+                     "its checkpoints are removed faster than they can be read",
+                     {"keep more of them (checkpoint.keep), or wait until the training ends"}});
   return done;
 }
 
 int run_ckpt_verify(const Arguments& a, const Device&) {
-  std::vector<std::string> done;
-  for (int attempt = 1; done.empty(); ++attempt) {
-    const std::vector<std::string> paths = checkpoints_of(a.positionals[0]);
-    done = verify_all(paths, a.flag("json"));
-    if (done.empty() && attempt == kMaxAttempts)
-      throw UserError(ExitCode::checkpoint,
-                      {a.positionals[0],
-                       "its checkpoints are removed faster than they can be read",
-                       {"keep more of them (checkpoint.keep), or wait until the training ends"}});
-  }
+  std::vector<std::string> paths;
+  const std::vector<std::string> done = model::retry_if_removed(
+      [&] {
+        paths = checkpoints_of(a.positionals[0]);
+        return verify_all(a.positionals[0], paths, a.flag("json"));
+      },
+      [&] { return !paths.empty() && std::ranges::all_of(paths, model::is_gone); });
   if (!a.flag("json")) return 0;
   JsonWriter json(2);
   json.begin_object().key("ok").value(true).key("verified").begin_array();
