@@ -5,7 +5,7 @@
 #include "cli/explain/pass_printer.h"
 #include "cli/explain/prediction_text.h"
 #include "cli/explain/subject.h"
-#include "cli/plan/table.h"
+#include "cli/plan/storage_text.h"
 #include "cli/shell/command.h"
 #include "cli/shell/weight_choice.h"
 #include "core/log.h"

@@ -9,8 +9,9 @@
 
 #include "cli/bench/bench_text.h"
 #include "cli/plan/memory_rows.h"
-#include "cli/plan/table.h"
+#include "cli/plan/storage_text.h"
 #include "cli/shell/text.h"
+#include "cli/shell/text_table.h"
 #include "cli/shell/units.h"
 #include "core/json_writer.h"
 

@@ -1,11 +1,10 @@
-#include "cli/plan/table.h"
+#include "cli/shell/text_table.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "cli/shell/text.h"
-#include "cli/shell/units.h"
 
 namespace lamina::cli {
 
@@ -25,17 +24,6 @@ std::string TextTable::text() const {
     out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   return out;
-}
-
-std::string storage_text(const std::vector<inspect::ParameterStorage>& parameters) {
-  if (parameters.empty()) return "";
-  TextTable table(3);
-  for (const inspect::ParameterStorage& p : parameters)
-    table.row(
-        {p.name,
-         p.count == 1 ? to_string(p.shape) : fmt::format("{} x {}", p.count, to_string(p.shape)),
-         p.storage, bytes_text(static_cast<double>(p.bytes))});
-  return "storage of the parameters\n" + table.text();
 }
 
 }  // namespace lamina::cli

@@ -1,11 +1,10 @@
-// Tables of text.
+// A table of text.
 #pragma once
 
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
-
-#include "inspect/plan/storage.h"
 
 namespace lamina::cli {
 
@@ -20,8 +19,5 @@ class TextTable {
   std::size_t left_;
   std::vector<std::vector<std::string>> rows_;
 };
-
-// A row for each name and storage, with shape and bytes; empty if all parameters are plain.
-std::string storage_text(const std::vector<inspect::ParameterStorage>& parameters);
 
 }  // namespace lamina::cli
