@@ -63,7 +63,7 @@ inline Tensor experts(const Scope& s, Tensor x_BTD, const Routed& routed, const 
   if (o.gated) {
     Tensor up =
         product("w3", rows, offsets, f, d, axis::expert_mlp, axis::embed, LAMINA_TAG_MOE_MLPWI_1);
-    h = limited_glu(s, h, up, o.glu, at);
+    h = limited_glu(h, up, o.glu, at);
   } else if (o.glu.limit != 0 || o.glu.alpha != 0) {
     raise(Error(LAMINA_ERROR_ARGUMENT,
                 "experts: glu.limit and glu.alpha are for experts with a gate; set gated", at));

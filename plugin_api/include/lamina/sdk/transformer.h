@@ -112,8 +112,7 @@ struct GluLimits {
 };
 
 // activation(gate) * up, with limits.
-inline Tensor limited_glu(const Scope&, Tensor gate, Tensor up, const GluLimits& o,
-                          At at = At::current()) {
+inline Tensor limited_glu(Tensor gate, Tensor up, const GluLimits& o, At at = At::current()) {
   if (o.limit > 0) {
     gate = minimum(gate, o.limit, at);
     up = maximum(minimum(up, o.limit, at), -o.limit, at);
@@ -137,8 +136,7 @@ inline Tensor gated_mlp(const Scope& s, Tensor x_BTD, const GatedMlpOptions& o,
                            {.out = axis::mlp, .bias = o.bias, .tag = tags::mlpwi_0}, at);
   Tensor up_BTF = linear(s / "w3", x_BTD, o.width,
                          {.out = axis::mlp, .bias = o.bias, .tag = tags::mlpwi_1}, at);
-  Tensor h_BTF =
-      limited_glu(s, gate_BTF, up_BTF, {.activation = o.activation, .limit = o.limit}, at);
+  Tensor h_BTF = limited_glu(gate_BTF, up_BTF, {.activation = o.activation, .limit = o.limit}, at);
   return linear(s / "w2", h_BTF, x_BTD.dim(-1, at),
                 {.in = axis::mlp, .bias = o.bias, .tag = tags::mlpwo}, at);
 }
