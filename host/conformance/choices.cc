@@ -8,14 +8,14 @@
 namespace lamina::conformance {
 namespace {
 
-// True if the node only uses the input to choose, by scores that it does not output.
+// True if the node uses the input only as scores to select by, which it does not output.
 bool chooses_by(const Node& node, std::size_t input) {
   const OpFacts& facts = node.op->def->facts;
   if (!facts.chooses_by.empty()) return node.op->inputs[input].name == facts.chooses_by;
   return node.op->def->zero_gradient && !facts.moves_data;
 }
 
-// True if all dependents of the value are choices, which have no slope: of tokens, of experts.
+// True if the outputs depend on the value through selections only, which have no gradient.
 bool only_chooses(const Graph& graph, ValueId value) {
   std::vector<bool> depends(graph.values().size());
   depends[value] = true;

@@ -1,4 +1,4 @@
-// Finds parameters that only decide something without a slope: which experts, which tokens.
+// Finds parameters without a gradient because they only select: experts, tokens.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace lamina::conformance {
 
-// For each parameter, true if all its dependents in training are choices.
+// For each parameter, true if the loss depends on it through selections only.
 std::vector<bool> parameters_that_only_choose(const decoder::Model& model);
 
 }  // namespace lamina::conformance

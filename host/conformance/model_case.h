@@ -46,8 +46,8 @@ struct ModelCase {
 // with another value than its default.
 std::size_t num_uses(const decoder::Model& model, std::string_view attribute);
 
-// Throws Skipped if the model's blocks do not build in float64, in which the kit computes slopes;
-// user runs never compute in float64.
+// Throws Skipped if the model's blocks do not build in float64, in which the kit compares
+// gradients; user runs never compute in float64.
 void require_float64(const decoder::Model& model);
 
 }  // namespace lamina::conformance

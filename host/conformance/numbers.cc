@@ -1,14 +1,15 @@
-// The numeric checks; the comparisons are in one_pass.h, decoding.h, training.h and slopes.h.
+// The numeric checks; the comparisons are in one_pass.h, decoding.h, training.h and
+// finite_differences.h.
 #include "conformance/check.h"
 #include "conformance/decoding.h"
 #include "conformance/draws.h"
+#include "conformance/finite_differences.h"
 #include "conformance/groups.h"
 #include "conformance/layer_losses.h"
 #include "conformance/learning.h"
 #include "conformance/lookups.h"
 #include "conformance/one_pass.h"
 #include "conformance/positions.h"
-#include "conformance/slopes.h"
 #include "conformance/subject.h"
 #include "conformance/training.h"
 #include "conformance/variants.h"
@@ -60,8 +61,8 @@ std::vector<ModelCase> without_capacities(std::vector<ModelCase> cases) {
 
 void check_gradients(const FamilySubject& subject) {
   if (!subject.at_least(Level::pedantic))
-    return on_cases(subject, {[](const ModelCase& c) { check_gradients_are_slopes(c, 1); }});
-  on_cases(subject, {[](const ModelCase& c) { check_gradients_are_slopes(c, 8); }});
+    return on_cases(subject, {[](const ModelCase& c) { check_finite_differences(c, 1); }});
+  on_cases(subject, {[](const ModelCase& c) { check_finite_differences(c, 8); }});
 }
 void check_dead_parameters(const FamilySubject& subject) {
   on_cases(subject,

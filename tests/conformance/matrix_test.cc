@@ -112,14 +112,14 @@ TEST(RightFamily, WithSixteenLearnedPositionsPassesEveryCheck) {
   EXPECT_EQ(Tried(right).failing(right), std::set<std::string>());
 }
 
-// Slopes are computed in float64, a type that no run uses and that a plugin need not support.
-void expect_no_slopes(const Model& model, const std::string& why) {
+// Gradients are compared in float64, a type that no run uses and that a plugin need not support.
+void expect_no_comparison(const Model& model, const std::string& why) {
   const WrongFamily right{"none", {}, model, Level::full};
   const Tried tried(right);
   EXPECT_EQ(tried.failing(right), std::set<std::string>());
-  const Result slopes = run_check(*find_check("GRD-1"), {&tried.subject}, false);
-  EXPECT_EQ(slopes.outcome, Outcome::skip);
-  EXPECT_NE(slopes.text.find(why), std::string::npos) << slopes.text;
+  const Result gradients = run_check(*find_check("GRD-1"), {&tried.subject}, false);
+  EXPECT_EQ(gradients.outcome, Outcome::skip);
+  EXPECT_NE(gradients.text.find(why), std::string::npos) << gradients.text;
 }
 
 sdk::Tensor gain_in_float32(sdk::Scope s, const Config& c) {
@@ -137,7 +137,7 @@ TEST(RightFamily, WithAParameterInFloat32PassesEveryCheck) {
     const sdk::Tensor gain = gain_in_float32(s, c);
     return right_block(s, c, sdk::cast_like(sdk::widen(x) * gain, x), step);
   });
-  expect_no_slopes(model, "its blocks do not build in float64");
+  expect_no_comparison(model, "its blocks do not build in float64");
 }
 
 TEST(RightFamily, ThatCastsToFloat32PassesEveryCheck) {
@@ -147,7 +147,7 @@ TEST(RightFamily, ThatCastsToFloat32PassesEveryCheck) {
     const sdk::Tensor gain = gain_in_float32(s, c);
     return right_block(s, c, sdk::cast_like(sdk::cast(x, "f32") * gain, x), step);
   });
-  expect_no_slopes(model, "its blocks round float64, the compute type of this check, to f32 (");
+  expect_no_comparison(model, "its blocks round float64, the compute type of this check, to f32 (");
 }
 
 // One of four experts for each token, of as large an effect as the layer itself, by hand.

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "backends/cpu/backend.h"
-#include "conformance/slopes.h"
+#include "conformance/finite_differences.h"
 #include "conformance/training.h"
 #include "graph/rewrite.h"
 #include "ops/op_code.h"
@@ -95,7 +95,7 @@ TEST_P(Dropout, AppliesOnlyInTraining) {
 }
 
 TEST_P(Dropout, HasTheGradientsOfTheSameDraws) {
-  expect_conforms([](const conformance::ModelCase& c) { check_gradients_are_slopes(c, 1); },
+  expect_conforms([](const conformance::ModelCase& c) { check_finite_differences(c, 1); },
                   changed(rates(GetParam(), 0.2, 0.3)));
 }
 

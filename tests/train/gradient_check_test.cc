@@ -2,7 +2,7 @@
 // slope of the loss by finite differences. The check comes from the conformance kit.
 #include <gtest/gtest.h>
 
-#include "conformance/slopes.h"
+#include "conformance/finite_differences.h"
 #include "support/goldens.h"
 #include "support/models.h"
 
@@ -12,7 +12,7 @@ namespace {
 class Gradient : public ::testing::TestWithParam<TestModel> {};
 
 TEST_P(Gradient, IsTheSlopeOfFiniteDifferencesAlongADirectionInEveryTensor) {
-  expect_conforms([](const conformance::ModelCase& c) { check_gradients_are_slopes(c, 1); },
+  expect_conforms([](const conformance::ModelCase& c) { check_finite_differences(c, 1); },
                   GetParam());
 }
 

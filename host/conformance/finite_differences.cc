@@ -1,4 +1,4 @@
-#include "conformance/slopes.h"
+#include "conformance/finite_differences.h"
 
 #include <algorithm>
 #include <array>
@@ -24,9 +24,9 @@ constexpr double kZLossScale = 1e-2;
 // Small compared with rounding to f32: a choice of experts must not change.
 constexpr double kStep = 1e-6;
 
-class Slopes {
+class FiniteDifferences {
  public:
-  explicit Slopes(const ModelCase& c)
+  explicit FiniteDifferences(const ModelCase& c)
       : c_(c), model_(c.open(true)), draws_(model_.has_dropout()), rows_(packed_rows(model_)) {
     require_float64(model_);
     const weights::Weights weights = c.load(model_, DType::f64);
@@ -166,10 +166,10 @@ class Slopes {
     const std::vector<double> kept(elements, elements + gradient.size());
     std::normal_distribution<double> normal;
     std::vector<double> direction;
-    double slope = 0, length = 0, steepest = 0;
+    double derivative = 0, length = 0, steepest = 0;
     for (double g : gradient) {
       direction.push_back(normal(random));
-      slope += g * direction.back();
+      derivative += g * direction.back();
       length += direction.back() * direction.back();
       steepest += g * g;
     }
@@ -186,17 +186,20 @@ class Slopes {
     const double allowed = 1e-4 * std::sqrt(steepest / static_cast<double>(kept.size())) +
                            1e-6 * largest +
                            4 * std::numeric_limits<double>::epsilon() * std::abs(above) / kStep;
-    const auto is_slope = [&](double found) { return std::abs(slope / length - found) <= allowed; };
-    if (is_slope(measured)) return;
-    // A choice (of experts, of chunks) may flip on one side: then the other side has the slope.
+    const auto is_equal = [&](double found) {
+      return std::abs(derivative / length - found) <= allowed;
+    };
+    if (is_equal(measured)) return;
+    // A choice (of experts, of chunks) may flip on one side: then the other side has the
+    // derivative.
     const double here = objective();
-    if (!is_slope((above - here) / kStep) && !is_slope((here - below) / kStep))
+    if (!is_equal((above - here) / kStep) && !is_equal((here - below) / kStep))
       fail(
           "the gradient of '{}'{} is {:.6g} along a direction where finite differences give "
           "{:.6g}; rounding is at most {:.2g}",
           model_.parameters().all()[parameter].name,
           layer_loss_.empty() ? "" : fmt::format(" for auxiliary loss '{}'", layer_loss_),
-          slope / length, measured, allowed);
+          derivative / length, measured, allowed);
   }
 
   const ModelCase& c_;
@@ -211,16 +214,17 @@ class Slopes {
 
 }  // namespace
 
-void check_gradients_are_slopes(const ModelCase& c, int directions) {
-  Slopes slopes(c);
-  slopes.check(directions);
-  for (const std::string& name : slopes.losses_of_layers()) slopes.check(directions, name);
+void check_finite_differences(const ModelCase& c, int directions) {
+  FiniteDifferences differences(c);
+  differences.check(directions);
+  for (const std::string& name : differences.losses_of_layers())
+    differences.check(directions, name);
 }
 
 void check_layer_losses_have_gradients(const ModelCase& c) {
-  Slopes slopes(c);
-  for (const std::string& name : slopes.losses_of_layers())
-    slopes.check_something_learns_from(name);
+  FiniteDifferences differences(c);
+  for (const std::string& name : differences.losses_of_layers())
+    differences.check_something_learns_from(name);
 }
 
 }  // namespace lamina::conformance
