@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "conformance/groups.h"
+#include "conformance/checks/checks.h"
 
 namespace lamina::conformance {
 namespace {

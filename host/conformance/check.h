@@ -3,7 +3,7 @@
 //   for (const Check& check : all_checks()) ... run_check(check, plugin) ...
 //
 // docs/plugin_check.md explains each of them. `lamina plugin check` runs each in a separate process
-// (runner.h); our own tests call the functions behind them.
+// (process/runner.h); our own tests call the functions behind them.
 #pragma once
 
 #include <fmt/format.h>

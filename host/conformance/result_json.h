@@ -7,7 +7,7 @@
 #include <string>
 
 #include "conformance/result.h"
-#include "conformance/subject.h"
+#include "conformance/subjects/subject.h"
 
 namespace lamina::conformance {
 

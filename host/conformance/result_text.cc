@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "conformance/runner.h"
+#include "conformance/process/runner.h"
 #include "core/printable.h"
 #include "lamina/abi.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "conformance/result.h"
-#include "conformance/subject.h"
+#include "conformance/subjects/subject.h"
 
 namespace lamina::conformance {
 

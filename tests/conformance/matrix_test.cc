@@ -8,8 +8,8 @@
 
 #include "backends/cpu/backend.h"
 #include "backends/cpu/threads/threads.h"
-#include "conformance/odd_configs.h"
-#include "conformance/run_check.h"
+#include "conformance/process/run_check.h"
+#include "conformance/subjects/odd_configs.h"
 #include "support/goldens.h"
 #include "wrong_cases.h"
 #include "wrong_family.h"

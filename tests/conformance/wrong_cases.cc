@@ -1,9 +1,9 @@
 #include "wrong_cases.h"
 
 #include "backends/cpu/backend.h"
-#include "conformance/compare.h"
-#include "conformance/one_pass.h"
-#include "conformance/training.h"
+#include "conformance/numbers/compare.h"
+#include "conformance/numbers/one_pass.h"
+#include "conformance/numbers/training.h"
 #include "runtime/host_access.h"
 
 namespace lamina::conformance {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "conformance/model_case.h"
+#include "conformance/subjects/model_case.h"
 
 namespace lamina::conformance {
 

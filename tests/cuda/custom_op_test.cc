@@ -7,7 +7,7 @@
 #include "backends/cuda/custom/images.h"
 #include "backends/cuda/gpu/gpu.h"
 #include "conformance/check.h"
-#include "conformance/kernel_comparison.h"
+#include "conformance/numbers/kernel_comparison.h"
 #include "cuda/gpu.h"
 #include "ops/custom.h"
 #include "ops/op.h"

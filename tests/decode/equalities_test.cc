@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cpu/backend.h"
-#include "conformance/decoding.h"
+#include "conformance/numbers/decoding.h"
 #include "decode/session.h"
 #include "support/expect_error.h"
 #include "support/goldens.h"

@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "backends/cpu/backend.h"
-#include "conformance/rows.h"
+#include "conformance/subjects/rows.h"
 #include "decoder/one_block_family.h"
 #include "inspect/verify/forward.h"
 #include "support/expect_error.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "backends/cpu/backend.h"
-#include "conformance/rows.h"
+#include "conformance/subjects/rows.h"
 #include "decode/session.h"
 #include "decoder/one_block_family.h"
 #include "inspect/cost/required_work.h"

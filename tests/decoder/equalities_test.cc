@@ -1,6 +1,6 @@
 // A model's numbers do not depend on how its layers run, on the documents in a row, on the number
 // of threads, or on saving and loading. The checks come from the conformance kit.
-#include "conformance/one_pass.h"
+#include "conformance/numbers/one_pass.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "config/model_keys.h"
-#include "conformance/odd_configs.h"
+#include "conformance/subjects/odd_configs.h"
 #include "support/expect_error.h"
 #include "support/goldens.h"
 #include "support/models.h"

@@ -12,7 +12,7 @@
 #include "backends/cpu/backend.h"
 #include "backends/cpu/threads/threads.h"
 #include "conformance/check.h"
-#include "conformance/small_models.h"
+#include "conformance/subjects/small_models.h"
 #include "core/json.h"
 #include "model/open.h"
 #include "registry/library.h"

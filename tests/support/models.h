@@ -11,9 +11,9 @@
 
 #include "backends/cpu/backend.h"
 #include "config/run_config.h"
-#include "conformance/compare.h"
-#include "conformance/model_case.h"
-#include "conformance/rows.h"
+#include "conformance/numbers/compare.h"
+#include "conformance/subjects/model_case.h"
+#include "conformance/subjects/rows.h"
 #include "decoder/model.h"
 #include "inspect/verify/forward.h"
 #include "registry/discovery.h"

@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "backends/cpu/backend.h"
-#include "conformance/finite_differences.h"
-#include "conformance/training.h"
+#include "conformance/numbers/finite_differences.h"
+#include "conformance/numbers/training.h"
 #include "graph/rewrite.h"
 #include "ops/op_code.h"
 #include "program/bound_program.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "backends/cpu/backend.h"
-#include "conformance/training.h"
+#include "conformance/numbers/training.h"
 #include "support/goldens.h"
 #include "support/models.h"
 

@@ -2,7 +2,7 @@
 // slope of the loss by finite differences. The check comes from the conformance kit.
 #include <gtest/gtest.h>
 
-#include "conformance/finite_differences.h"
+#include "conformance/numbers/finite_differences.h"
 #include "support/goldens.h"
 #include "support/models.h"
 

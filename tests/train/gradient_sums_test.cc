@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backends/cpu/backend.h"
-#include "conformance/compare.h"
+#include "conformance/numbers/compare.h"
 #include "program/bound_program.h"
 #include "support/models.h"
 #include "train/family_cases.h"

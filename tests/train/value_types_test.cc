@@ -6,8 +6,8 @@
 #include <string>
 
 #include "backends/cpu/backend.h"
-#include "conformance/compare.h"
-#include "conformance/rows.h"
+#include "conformance/numbers/compare.h"
+#include "conformance/subjects/rows.h"
 #include "decoder/one_block_family.h"
 #include "support/expect_error.h"
 #include "support/tensors.h"
