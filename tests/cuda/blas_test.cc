@@ -1,4 +1,4 @@
-// Products by cuBLASLt, on its double; and the double.
+// Products by the fake cuBLASLt, and the rules that it checks.
 #include "backends/cuda/emulation/blas.h"
 
 #include <fcntl.h>
@@ -152,7 +152,7 @@ TEST(BlasProduct, AddsToSumsInAnotherPlace) {
   Problem({.m = 9, .n = 17, .k = 33, .accumulate = true}).check(0, false);
 }
 
-// An algorithm for vectors is refused by the double here.
+// An algorithm for vectors is refused by the fake cuBLASLt here.
 TEST(BlasProduct, TakesOperandsThatAreNotAligned) {
   Problem({.m = 9, .n = 17, .k = 33, .accumulate = true}).check(2);
   Problem({.m = 9, .n = 17, .k = 33, .in = DType::f64, .out = DType::f64}).check(8);

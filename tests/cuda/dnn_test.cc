@@ -1,4 +1,4 @@
-// Attention by cuDNN, on its double. tests/ops/attention_test.cc has the cases.
+// Attention by the fake cuDNN. tests/ops/attention_test.cc has the cases.
 #include "backends/cuda/emulation/dnn.h"
 
 #include <chrono>

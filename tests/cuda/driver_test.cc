@@ -1,4 +1,4 @@
-// The host's side of the driver, on the double and on doubles that fail.
+// The host's side of the driver, on the fake driver and on fakes that fail.
 #include <gtest/gtest.h>
 
 #include "backends/cuda/backend.h"

@@ -1,4 +1,4 @@
-// The double of cuDNN.
+// The fake cuDNN.
 #include "backends/cuda/emulation/dnn.h"
 
 #include <array>

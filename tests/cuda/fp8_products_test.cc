@@ -459,7 +459,7 @@ TEST(Fp8Products, SearchForASeparateAlgorithm) {
   EXPECT_EQ(searches(kFp8Spec), 0);
 }
 
-// ---- the double
+// ---- the fake cuBLASLt
 
 // A product of kFp8Spec by the functions themselves.
 struct RawFp8 {

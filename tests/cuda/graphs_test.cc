@@ -1,4 +1,4 @@
-// Graphs: runs of programs that are captured once and replayed, on the double of the driver, which
+// Graphs: runs of programs that are captured once and replayed, on the fake driver, which
 // refuses what the driver refuses while work is captured.
 #include <gtest/gtest.h>
 
@@ -215,7 +215,7 @@ TEST(CudaGraphs, WithoutMemoryForAGraphRunsArePlain) {
   EXPECT_EQ(driver_counts().replays, before.replays);
 }
 
-// ---- the double: what the driver refuses while work is captured
+// ---- the fake driver: what the driver refuses while work is captured
 
 // Begins a capture; ends it with the object.
 struct Capturing {

@@ -1,4 +1,4 @@
-// Communicators of emulated GPUs, on the double of NCCL.
+// Communicators of emulated GPUs, on the fake NCCL.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -261,7 +261,7 @@ TEST_F(NcclOfTwo, ARankThatFailsEndsTheOthers) {
   });
   EXPECT_NE(errors[0].find("another rank has failed"), std::string::npos);
   EXPECT_NE(errors[1].find("all_reduce 1 of 32 bytes on rank 1 (cuda:1): NCCL: unhandled system "
-                           "error (the double was asked to refuse)"),
+                           "error (the fake NCCL was asked to refuse)"),
             std::string::npos);
 }
 
@@ -286,7 +286,7 @@ TEST_F(NcclOfTwo, GpusThatWereConnectedBeforeAnErrorAreReleased) {
   EXPECT_EQ(cuda::emulation::num_communicators(), before);
 }
 
-// ---- the double
+// ---- the fake NCCL
 
 // The end of a group returns before the work of its calls is on the stream.
 TEST_F(NcclOfTwo, TheWorkOfAGroupIsAddedLater) {

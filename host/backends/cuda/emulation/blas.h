@@ -1,4 +1,4 @@
-// A double of cuBLASLt for the emulated GPU: products by their documented meaning, as work of a
+// A fake cuBLASLt for the emulated GPU: products by their documented meaning, as work of a
 // stream. Calls that break a rule of NVIDIA's documentation return its status, and status_text()
 // has the reason: destroyed objects, sizes and types that do not fit, an algorithm for another
 // problem, operands less aligned than the algorithm asks for, too small a workspace, memory outside

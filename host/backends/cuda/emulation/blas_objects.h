@@ -1,4 +1,4 @@
-// The objects of the double of cuBLASLt: handles, operations, layouts and preferences.
+// The objects of the fake cuBLASLt: handles, operations, layouts and preferences.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// One product of the double of cuBLASLt, with its operands in memory that the host can access.
+// One product of the fake cuBLASLt, with its operands in memory that the host can access.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// A double of cuDNN for the emulated GPU: graphs of products, pointwise operations and reductions,
+// A fake cuDNN for the emulated GPU: graphs of products, pointwise operations and reductions,
 // computed operation by operation as NVIDIA documents them, as work of a stream. Calls that break a
 // rule of the documentation return its status, and last_error() has the reason: attributes of
 // another type or count, descriptors that are not finished or are changed afterwards, shapes that

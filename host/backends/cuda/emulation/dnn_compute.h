@@ -1,4 +1,4 @@
-// Graphs of the double of cuDNN: tensors of four dims and operations on them.
+// Graphs of the fake cuDNN: tensors of four dims and operations on them.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Rules of the double of cuDNN for each kind of descriptor when it is finalized.
+// Rules of the fake cuDNN for each kind of descriptor when it is finalized.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -192,7 +192,7 @@ DnnStatus finish(DnnDescriptor& d) {
       return finish_pack(d);
     case DescriptorType::engine:
     case DescriptorType::engine_config:
-      return dnn_refuse(DnnStatus::not_supported, "only the double chooses engines");
+      return dnn_refuse(DnnStatus::not_supported, "only the fake cuDNN chooses engines");
     default:
       return DnnStatus::success;
   }

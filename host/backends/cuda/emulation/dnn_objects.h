@@ -1,4 +1,4 @@
-// The descriptors of the double of cuDNN: their attributes and their lifetimes.
+// The descriptors of the fake cuDNN: their attributes and their lifetimes.
 #pragma once
 
 #include <fmt/format.h>

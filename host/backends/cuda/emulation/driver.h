@@ -1,4 +1,4 @@
-// A double of the driver with emulated GPUs: streams whose work runs late and in any order that
+// A fake driver with emulated GPUs: streams whose work runs late and in any order that
 // events allow (backends/emulated), memory that the host and other GPUs cannot access, kernels
 // compiled for the host. Calls that break a rule of the driver's documentation return its error.
 #pragma once
@@ -14,8 +14,8 @@
 
 namespace lamina::cuda::emulation {
 
-// The functions of the double, and its images: one for each file of kernels of the program, and one
-// for the kernels of tests. [any thread]
+// The functions of the fake driver, and its images: one for each file of kernels of the program,
+// and one for the kernels of tests. [any thread]
 const DriverApi& driver();
 std::span<const ModuleImage> images();
 
@@ -28,7 +28,7 @@ int num_gpus();
 std::unique_ptr<Backend> open_emulated_gpu(int ordinal = 0);
 const Backend& emulated_gpu();
 
-// Adds work to a stream: for doubles of libraries. Returns an error as cuLaunchKernel does.
+// Adds work to a stream: for fake libraries. Returns an error as cuLaunchKernel does.
 DriverResult add_work(StreamHandle stream, std::function<void()> work);
 
 // Lets a later call of a GPU fail, once: the allocation, launch or piece of work number `after`,

@@ -1,4 +1,4 @@
-// The double of the driver: the driver as a whole, its device and context, and the words of errors.
+// The fake driver: the driver as a whole, its device and context, and the words of errors.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>

@@ -1,4 +1,4 @@
-// The double of the driver: capture of work, and graphs.
+// The fake driver: capture of work, and graphs.
 #include "backends/cuda/emulation/driver_graphs.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Graphs of the double of the driver: work of streams that is captured instead of run.
+// Graphs of the fake driver: work of streams that is captured instead of run.
 #pragma once
 
 #include <cstddef>

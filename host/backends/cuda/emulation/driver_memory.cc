@@ -1,4 +1,4 @@
-// The double of the driver: memory.
+// The fake driver: memory.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>

@@ -1,4 +1,4 @@
-// The double of the driver: modules and functions. Its own images have the kernels of the program.
+// The fake driver: modules and functions. Its own images have the kernels of the program.
 // PTX of plugins is read for its target, its kernels and their parameters; a kernel runs as it was
 // compiled for the host under the same name. Cubins are rejected.
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The state of the double of the driver, and its functions, which driver/functions.def lists.
+// The state of the fake driver, and its functions, which driver/functions.def lists.
 #pragma once
 
 #include <array>
@@ -138,7 +138,7 @@ struct AtomicCounts {
 };
 AtomicCounts& counts();
 
-// The functions of the double, by their field of DriverApi.
+// The functions of the fake driver, by their field of DriverApi.
 namespace calls {
 #define LAMINA_CUDA_DRIVER(field, symbol, parameters) DriverResult field parameters;
 #include "backends/cuda/driver/functions.def"

@@ -1,4 +1,4 @@
-// The double of the driver: streams, events and kernels.
+// The fake driver: streams, events and kernels.
 #include <algorithm>
 #include <cstring>
 #include <utility>

@@ -1,4 +1,4 @@
-// Failures that tests ask doubles of libraries for.
+// Failures that tests ask fake libraries for.
 #pragma once
 
 #include <map>

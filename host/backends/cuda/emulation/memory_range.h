@@ -1,4 +1,4 @@
-// Memory of the GPU that callers pass to doubles of libraries.
+// Memory of the GPU that callers pass to fake libraries.
 #pragma once
 
 #include <cstddef>

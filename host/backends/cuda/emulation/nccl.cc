@@ -71,7 +71,7 @@ using namespace nccl;
 
 namespace {
 
-constexpr const char* kMagic = "lamina double of NCCL ";
+constexpr const char* kMagic = "lamina fake NCCL ";
 
 constexpr int kMostRanks = emulated::kMostDevices;
 
@@ -294,7 +294,7 @@ NcclResult check_and_note(NcclCommunicator& mine, const Request& request, Stream
     return result;
   const std::optional<NcclFault> fault = fault_of(mine.rank);
   if (fault == NcclFault::refuses)
-    return refuse(mine, NcclResult::system_error, "the double was asked to refuse");
+    return refuse(mine, NcclResult::system_error, "the fake NCCL was asked to refuse");
   if (fault == NcclFault::breaks)
     return break_all(clique, NcclResult::remote_error, "the link was lost");
   mine.stream = stream;

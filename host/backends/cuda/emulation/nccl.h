@@ -1,4 +1,4 @@
-// A double of NCCL between the emulated GPUs of this process. Sums are added in the order of ranks,
+// A fake NCCL between the emulated GPUs of this process. Sums are added in the order of ranks,
 // in f32; with NVLS, which it takes unless NCCL_ALGO excludes it, another rank begins in each call.
 // It reads the file of NCCL_CONF_FILE. Calls of communicators do not block: their work is added to
 // the stream later, as the state of the communicator shows. It reports calls that differ between
@@ -10,7 +10,7 @@
 
 namespace lamina::cuda::emulation {
 
-// The functions of the double. [any thread]
+// The functions of the fake NCCL. [any thread]
 const nccl::NcclApi& nccl_api();
 
 // Faults of a rank, once, at its collective number `after`, counted from 0.

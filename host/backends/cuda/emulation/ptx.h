@@ -1,4 +1,4 @@
-// PTX of plugins, as the double of the driver reads it: its target and its kernels.
+// PTX of plugins, as the fake driver reads it: its target and its kernels.
 #pragma once
 
 #include <cstddef>
