@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "attention_checks.h"
-#include "backends/cpu/gemm/tile_unit.h"
+#include "backends/cpu/gemm/matrix_unit.h"
 #include "backends/cpu/threads/threads.h"
 #include "support/amx_emulator.h"
 
@@ -187,7 +187,7 @@ constexpr const char* kNeedsPairs = "attention uses tiles only on machines with 
 
 TEST(Attention, ProductsByTheUnitOfTilesMatchReference) {
   if (best_isa() < Isa::avx512_bf16) GTEST_SKIP() << kNeedsPairs;
-  const ScopedTileUnit unit(TileUnit::emulated);
+  const ScopedMatrixUnit unit(MatrixUnit::emulated);
   for (const auto& cases : {sizes(), variants(), cached_cases()})
     for (const Case& c : cases) {
       SCOPED_TRACE(c.name);
@@ -202,11 +202,11 @@ TEST(Attention, AmxHasTheBitsOfThePlainUnit) {
   for (const auto& [tokens, qk_dim, v_dim] :
        {std::array<std::int64_t, 3>{17, 20, 13}, {70, 80, 64}, {129, 32, 50}}) {
     const AttentionProblem p = random_problem(make_spec(1, tokens, tokens, 2, 1, qk_dim, v_dim));
-    const auto run = [&](TileUnit unit) {
-      const ScopedTileUnit scoped(unit);
+    const auto run = [&](MatrixUnit unit) {
+      const ScopedMatrixUnit scoped(unit);
       return run_attention(p, DType::bf16);
     };
-    const AttentionResults want = run(TileUnit::emulated), got = run(TileUnit::amx);
+    const AttentionResults want = run(MatrixUnit::emulated), got = run(MatrixUnit::amx);
     EXPECT_EQ(got.o, want.o) << tokens;
     EXPECT_EQ(got.lse, want.lse) << tokens;
     EXPECT_EQ(got.dq, want.dq) << tokens;

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "backends/cpu/gemm/gemv.h"
+#include "backends/cpu/gemm/matrix_unit.h"
 #include "backends/cpu/gemm/onednn.h"
-#include "backends/cpu/gemm/tile_unit.h"
 #include "backends/cpu/gemm/tiles.h"
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/threads.h"
@@ -309,7 +309,7 @@ TEST(OnednnGemm, IsChosenOnRequestOnly) {
   EXPECT_NE(make_gemm(many, &why)->kernel(), "onednn");
   if (!make_onednn_gemm({.m = 100, .n = 64, .k = 64, .lda = 64, .ldb = 64, .ldc = 64}, &why))
     GTEST_SKIP() << why;
-  const ScopedTileUnit unit(TileUnit::onednn);
+  const ScopedMatrixUnit unit(MatrixUnit::onednn);
   EXPECT_EQ(make_gemm(many, &why)->kernel(), "onednn");
   EXPECT_NE(make_gemm(few, &why)->kernel(), "onednn");
   EXPECT_NE(make_gemm(in_f32, &why)->kernel(), "onednn");

@@ -7,7 +7,7 @@
 
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/gemm/grouped.h"
-#include "backends/cpu/gemm/tile_unit.h"
+#include "backends/cpu/gemm/matrix_unit.h"
 #include "backends/cpu/stored/integer_gemm.h"
 #include "backends/cpu/stored/prepared_rows.h"
 #include "backends/cpu/stored/stored_dots.h"
@@ -291,15 +291,15 @@ TEST(IntegerProducts, OfManyRowsHaveTheSameBitsByVectorsAndByUnitsOfTiles) {
                         .accumulate = true,
                         .bias = DType::f32,
                         .b_stored = &format};
-    const auto run = [&](TileUnit unit) {
-      const ScopedTileUnit scoped(unit);
+    const auto run = [&](MatrixUnit unit) {
+      const ScopedMatrixUnit scoped(unit);
       return product(spec, x.data(), blocks, bias.data(), 0.5f);
     };
-    const std::vector<float> want = run(TileUnit::none);
-    for (const TileUnit unit : {TileUnit::emulated, TileUnit::amx}) {
+    const std::vector<float> want = run(MatrixUnit::none);
+    for (const MatrixUnit unit : {MatrixUnit::emulated, MatrixUnit::amx}) {
       const std::vector<float> got = run(unit);
       EXPECT_EQ(0, std::memcmp(got.data(), want.data(), want.size() * sizeof(float)))
-          << (unit == TileUnit::amx ? "amx" : "emulated");
+          << (unit == MatrixUnit::amx ? "amx" : "emulated");
     }
   }
   // The tiles of bytes are multiplied with AVX-512 only, as integer tiles by vectors.

@@ -1,4 +1,4 @@
-// Products by units of tiles, plain and AMX, against their definition, and which results are equal.
+// Products by matrix units, plain and AMX, against their definition, and which results are equal.
 // Machines without AMX emulate its instructions.
 #include <algorithm>
 #include <array>
@@ -12,7 +12,7 @@
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/gemm/gemv.h"
 #include "backends/cpu/gemm/grouped.h"
-#include "backends/cpu/gemm/tile_unit.h"
+#include "backends/cpu/gemm/matrix_unit.h"
 #include "backends/cpu/threads/isa.h"
 #include "backends/cpu/threads/threads.h"
 #include "core/float16.h"
@@ -34,15 +34,15 @@ using Halves = std::vector<bfloat16>;
 template <typename Check>
 void for_each_unit(const Check& check) {
   const AmxEmulator amx;
-  for (const TileUnit unit : {TileUnit::emulated, TileUnit::amx}) {
+  for (const MatrixUnit unit : {MatrixUnit::emulated, MatrixUnit::amx}) {
 #if !defined(__x86_64__)
-    if (unit == TileUnit::amx) continue;
+    if (unit == MatrixUnit::amx) continue;
 #endif
-    const ScopedTileUnit scoped(unit);
-    SCOPED_TRACE(unit == TileUnit::amx ? "amx" : "emulated");
+    const ScopedMatrixUnit scoped(unit);
+    SCOPED_TRACE(unit == MatrixUnit::amx ? "amx" : "emulated");
     const std::int64_t before = amx.instructions();
     check();
-    if (unit == TileUnit::amx && !has_matrix_unit()) {
+    if (unit == MatrixUnit::amx && !has_matrix_unit()) {
       EXPECT_GT(amx.instructions(), before);
     }
   }
@@ -117,7 +117,7 @@ struct Product {
   }
 };
 
-TEST(TileUnitGemm, HasTheBitsOfTheDefinitionForEveryLayoutAndIsa) {
+TEST(MatrixUnitGemm, HasTheBitsOfTheDefinitionForEveryLayoutAndIsa) {
   for_each_unit([] {
     for (const Isa isa : kIsas) {
       const ScopedIsa scoped(isa);
@@ -146,11 +146,11 @@ TEST(TileUnitGemm, HasTheBitsOfTheDefinitionForEveryLayoutAndIsa) {
 
 // Several parts of the rows, tasks of several panels, a last panel of one column, several blocks of
 // k.
-TEST(TileUnitGemm, LargeProductsHaveTheBitsOfTheDefinition) {
+TEST(MatrixUnitGemm, LargeProductsHaveTheBitsOfTheDefinition) {
   set_threads(2, false);
-  for (const TileUnit unit : {TileUnit::emulated, TileUnit::amx}) {
-    if (unit == TileUnit::amx && !has_matrix_unit()) continue;  // too slow by an emulator
-    const ScopedTileUnit scoped(unit);
+  for (const MatrixUnit unit : {MatrixUnit::emulated, MatrixUnit::amx}) {
+    if (unit == MatrixUnit::amx && !has_matrix_unit()) continue;  // too slow by an emulator
+    const ScopedMatrixUnit scoped(unit);
     for (const bool transposed : {false, true}) {
       const Product p({.m = 1060,
                        .n = 545,
@@ -171,7 +171,7 @@ TEST(TileUnitGemm, LargeProductsHaveTheBitsOfTheDefinition) {
 }
 
 // One row (decoding), a few (batches) and many (prompts).
-TEST(TileUnitGemm, RowsDoNotDependOnTheirNumber) {
+TEST(MatrixUnitGemm, RowsDoNotDependOnTheirNumber) {
   for_each_unit([] {
     for (const std::int64_t k : {163, 4162}) {
       const Product p({.m = 70, .n = 40, .k = k});
@@ -184,7 +184,7 @@ TEST(TileUnitGemm, RowsDoNotDependOnTheirNumber) {
   });
 }
 
-TEST(TileUnitGemm, DoesNotDependOnThreads) {
+TEST(MatrixUnitGemm, DoesNotDependOnThreads) {
   for_each_unit([] {
     for (const std::int64_t m : {40, 81}) {  // rows that are streamed, and packed ones
       const Product p({.m = m, .n = 130, .k = 4162});
@@ -197,7 +197,7 @@ TEST(TileUnitGemm, DoesNotDependOnThreads) {
   });
 }
 
-TEST(TileUnitGemm, AddsToTheValuesOfC) {
+TEST(MatrixUnitGemm, AddsToTheValuesOfC) {
   for_each_unit([] {
     Product plain({.m = 70, .n = 33, .k = 64, .out = DType::f32});
     // Integers: sums are exact in any order.
@@ -215,14 +215,14 @@ TEST(TileUnitGemm, AddsToTheValuesOfC) {
   });
 }
 
-TEST(TileUnitGemm, IsNamedForExplain) {
+TEST(MatrixUnitGemm, IsNamedForExplain) {
   std::string why;
   {
-    const ScopedTileUnit unit(TileUnit::emulated);
+    const ScopedMatrixUnit unit(MatrixUnit::emulated);
     EXPECT_EQ(make_gemm({.m = 100, .n = 64, .k = 64}, &why)->kernel(), "tiles emulated");
   }
   const AmxEmulator emulator;
-  const ScopedTileUnit unit(TileUnit::amx);
+  const ScopedMatrixUnit unit(MatrixUnit::amx);
   EXPECT_EQ(make_gemm({.m = 100, .n = 64, .k = 64}, &why)->kernel(), "tiles amx");
 }
 
@@ -230,28 +230,28 @@ TEST(TileUnitGemm, IsNamedForExplain) {
 void exit_with_unit_from_environment(const char* value) {
   setenv("LAMINA_CPU_TILES", value, 1);
   try {
-    std::_Exit(40 + static_cast<int>(tile_unit()));
+    std::_Exit(40 + static_cast<int>(matrix_unit()));
   } catch (const UserError& e) {
     std::fputs(e.what(), stderr);
     std::_Exit(static_cast<int>(e.code()));
   }
 }
 
-TEST(TileUnitDeathTest, EnvironmentChoosesTheUnit) {
+TEST(MatrixUnitDeathTest, EnvironmentChoosesTheUnit) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const auto exits = [](TileUnit unit) {
+  const auto exits = [](MatrixUnit unit) {
     return ::testing::ExitedWithCode(40 + static_cast<int>(unit));
   };
-  EXPECT_EXIT(exit_with_unit_from_environment("emulated"), exits(TileUnit::emulated), "");
-  EXPECT_EXIT(exit_with_unit_from_environment("none"), exits(TileUnit::none), "");
+  EXPECT_EXIT(exit_with_unit_from_environment("emulated"), exits(MatrixUnit::emulated), "");
+  EXPECT_EXIT(exit_with_unit_from_environment("none"), exits(MatrixUnit::none), "");
   EXPECT_EXIT(exit_with_unit_from_environment(""),
-              exits(has_matrix_unit() ? TileUnit::amx : TileUnit::none), "");
+              exits(has_matrix_unit() ? MatrixUnit::amx : MatrixUnit::none), "");
 }
 
-TEST(TileUnitDeathTest, WrongValuesOfTheEnvironmentAreUserErrors) {
+TEST(MatrixUnitDeathTest, WrongValuesOfTheEnvironmentAreUserErrors) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(exit_with_unit_from_environment("avx"), ::testing::ExitedWithCode(2),
-              "LAMINA_CPU_TILES: unknown unit of tiles 'avx'.*\n"
+              "LAMINA_CPU_TILES: unknown matrix unit 'avx'.*\n"
               ".*use none, amx, emulated or onednn");
   if (has_matrix_unit()) return;
   EXPECT_EXIT(exit_with_unit_from_environment("amx"), ::testing::ExitedWithCode(2),
@@ -284,7 +284,7 @@ std::vector<Out> product(GemmSpec spec, const bfloat16* a, const bfloat16* b, co
   return out;
 }
 
-TEST(TileUnitExperts, ForwardHasTheBitsOfSingleRows) {
+TEST(MatrixUnitExperts, ForwardHasTheBitsOfSingleRows) {
   for_each_unit([] {
     const Halves x = random_halves(kRows * kInputs, 1);
     const Halves w = random_halves(3 * kOutputs * kInputs, 2);
@@ -305,7 +305,7 @@ TEST(TileUnitExperts, ForwardHasTheBitsOfSingleRows) {
   });
 }
 
-TEST(TileUnitExperts, GradientsHaveTheBitsOfPlainProducts) {
+TEST(MatrixUnitExperts, GradientsHaveTheBitsOfPlainProducts) {
   for_each_unit([] {
     const Halves x = random_halves(kRows * kInputs, 1), dy = random_halves(kRows * kOutputs, 2);
     const Halves w = random_halves(3 * kOutputs * kInputs, 3);

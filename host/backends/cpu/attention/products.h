@@ -3,7 +3,7 @@
 // C is f32 [rows, columns], B is stored as words [depth, columns]. A is broadcast word by word:
 // from rows of words (kAcross = false: A[row * a_stride + depth]) or from its transpose (kAcross =
 // true: A[depth * a_stride + row]). A word is a float, or, with kPairs, two bf16 that are
-// neighbours along the sum; their products are made by a unit of tiles (gemm/tile_unit.h), if there
+// neighbours along the sum; their products are made by a matrix unit (gemm/matrix_unit.h), if there
 // is one. It takes its A from rows of words only.
 #pragma once
 
@@ -13,8 +13,8 @@
 #include "backends/cpu/simd/vectors.h"
 #include "core/error.h"
 #if defined(__AVX512BF16__)
-#include "backends/cpu/gemm/tile_unit.h"
-#include "backends/cpu/gemm/tile_units.h"
+#include "backends/cpu/gemm/matrix_unit.h"
+#include "backends/cpu/gemm/matrix_units.h"
 #endif
 
 namespace lamina::cpu {
@@ -130,7 +130,7 @@ constexpr ProductTiles<V, kPairs, kAcross> kProductTiles{};
 
 #if defined(__AVX512BF16__)
 
-// ---- by a unit of tiles, for words of two bf16 ----
+// ---- by a matrix unit, for words of two bf16 ----
 //
 // A sum over the depth is divided into pieces of 16 words from 0 on, as in all products by a unit.
 
@@ -225,11 +225,11 @@ void run_unit_product(const Product& p) {
 
 #endif
 
-// True if products of pairs use a unit of tiles.
+// True if products of pairs use a matrix unit.
 template <bool kPairs>
-bool uses_tile_unit() {
+bool uses_matrix_unit() {
 #if defined(__AVX512BF16__)
-  if constexpr (kPairs) return has_tiles(tile_unit());
+  if constexpr (kPairs) return has_tiles(matrix_unit());
 #endif
   return false;
 }
@@ -238,10 +238,10 @@ template <class V, bool kPairs, bool kAcross>
 void run_product(const Product& p) {
 #if defined(__AVX512BF16__)
   if constexpr (kPairs) {
-    const TileUnit unit = tile_unit();
+    const MatrixUnit unit = matrix_unit();
     LAMINA_ASSERT(!kAcross || !has_tiles(unit));
-    if (unit == TileUnit::amx) return run_unit_product<AmxTiles, V>(p);
-    if (unit == TileUnit::emulated) return run_unit_product<PlainTiles, V>(p);
+    if (unit == MatrixUnit::amx) return run_unit_product<AmxTiles, V>(p);
+    if (unit == MatrixUnit::emulated) return run_unit_product<PlainTiles, V>(p);
   }
 #endif
   using Tiles = ProductTiles<V, kPairs, kAcross>;

@@ -185,7 +185,7 @@ struct Operands {
 };
 
 // The copy of keys or values with tokens as neighbours, A of a product whose sum runs over tokens.
-// A unit of tiles reads it by rows: then the copy is transposed once for all blocks of rows.
+// A matrix unit reads it by rows: then the copy is transposed once for all blocks of rows.
 template <class V, class T, bool kPairs>
 struct AcrossTokens {
   using Ops = Operands<V, T, kPairs>;
@@ -199,13 +199,13 @@ struct AcrossTokens {
 
   void set(const Tokens<T>& tokens, std::int64_t count, std::int64_t dim, std::int64_t width) {
     Ops::across(tokens, count, dim, width, words);
-    if (uses_tile_unit<kPairs>())
+    if (uses_matrix_unit<kPairs>())
       Ops::transpose(words, width, Ops::kDepth, width, transposed, Ops::kDepth);
   }
 
   // Computes `product`, whose A begins at this cell.
   void multiply(Product product, std::int64_t cell, std::int64_t width) const {
-    if (uses_tile_unit<kPairs>()) {
+    if (uses_matrix_unit<kPairs>()) {
       product.a = transposed + cell * Ops::kCellDepth;
       product.a_stride = Ops::kDepth;
       return run_product<V, kPairs, false>(product);

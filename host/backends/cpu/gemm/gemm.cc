@@ -5,8 +5,8 @@
 #include <array>
 
 #include "backends/cpu/gemm/gemv.h"
+#include "backends/cpu/gemm/matrix_unit.h"
 #include "backends/cpu/gemm/onednn.h"
-#include "backends/cpu/gemm/tile_unit.h"
 #include "backends/cpu/gemm/tiles.h"
 #include "backends/cpu/stored/integer_gemm.h"
 #include "backends/cpu/stored/stored_rows.h"
@@ -161,11 +161,11 @@ std::string refusal(const GemmSpec& s) {
   return "";
 }
 
-// Streamed columns are added in another order than by a unit of tiles.
+// Streamed columns are added in another order than by a matrix unit.
 bool streams(const GemmSpec& s) {
   if (s.a_transposed) return false;
   if (s.b_transposed) return s.m <= max_rows_to_stream(s.in, s.b_stored);
-  return s.m <= 4 && (s.in != DType::bf16 || !has_tiles(tile_unit()));
+  return s.m <= 4 && (s.in != DType::bf16 || !has_tiles(matrix_unit()));
 }
 
 std::unique_ptr<Gemm> make_streamed(const GemmSpec& s, std::string* why) {
@@ -185,7 +185,7 @@ std::unique_ptr<Gemm> make_streamed(const GemmSpec& s, std::string* why) {
 
 // Only on request: our tiles are faster, or give many rows the bits of few (adr/0048).
 bool is_for_onednn(const GemmSpec& s) {
-  return s.k > 0 && s.in == DType::bf16 && tile_unit() == TileUnit::onednn;
+  return s.k > 0 && s.in == DType::bf16 && matrix_unit() == MatrixUnit::onednn;
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 //   auto gemm = make_gemm({.m = tokens, .n = out, .k = in}, &why);   // y[m,n] = x[m,k] * W[n,k]^T
 //   gemm->run(x, w, nullptr, y, workspace);
 //
-// The result's bits depend on the spec, the instruction set and the unit of tiles (tile_unit.h),
+// The result's bits depend on the spec, the instruction set and the matrix unit (matrix_unit.h),
 // never on the number of threads.
 #pragma once
 

@@ -20,7 +20,7 @@ static_assert(kMaxGemvRows == kMaxStreamedRows);
 
 // Outputs are distributed in cuts of this size: the most rows of W that are read together.
 constexpr std::int64_t kCutOutputs = 8;
-// Bytes of weights that a thread reads at a time, about two microseconds; more by a unit of tiles,
+// Bytes of weights that a thread reads at a time, about two microseconds; more by a matrix unit,
 // which is configured each time. Whole blocks of outputs instead if the kernels read several rows
 // of W for several rows of x, or W by columns. A unit always reads 16 rows.
 constexpr std::int64_t kGrainBytes = 64 * 1024, kUnitGrainBytes = 128 * 1024;
@@ -29,7 +29,7 @@ constexpr std::int64_t kBlockOutputs = 64, kColumnOutputs = 1024, kUnitOutputs =
 constexpr std::int64_t kMinBytesPerThread = 64 * 1024;
 
 // Rows of a stored W that are widened together, if they are: as few as stay in L1 if x has few
-// rows, else enough to use the registers for several rows of W. For a unit of tiles 16, which it
+// rows, else enough to use the registers for several rows of W. For a matrix unit 16, which it
 // multiplies in the time of one.
 constexpr std::int64_t kNearPanelBytes = 16 * 1024, kNearPanelRows = 8, kPanelRows = 24;
 
@@ -116,9 +116,9 @@ class StreamedGroup : public GemvGroup {
   }
 
  private:
-  // True if plain and widened rows are multiplied by a unit of tiles.
+  // True if plain and widened rows are multiplied by a matrix unit.
   bool uses_unit() const {
-    return spec_.w_transposed && spec_.in == DType::bf16 && has_tiles(tile_unit());
+    return spec_.w_transposed && spec_.in == DType::bf16 && has_tiles(matrix_unit());
   }
 
   // Returns the offset in the workspace of the rows of x in a form.
@@ -230,10 +230,10 @@ std::string refusal(const GemvGroupSpec& spec) {
 
 }  // namespace
 
-// Measured with AVX-512 bf16 and AVX2; the bounds for units of tiles and for the lowest instruction
+// Measured with AVX-512 bf16 and AVX2; the bounds for matrix units and for the lowest instruction
 // set are guesses.
 std::int64_t max_rows_to_stream(DType in, const formats::BlockFormat* stored) {
-  if (in == DType::bf16 && has_tiles(tile_unit())) return kMaxGemvRows;
+  if (in == DType::bf16 && has_tiles(matrix_unit())) return kMaxGemvRows;
   if (best_isa() >= Isa::avx512) return kMaxGemvRows;
   // With AVX2, tiles of f32 and of integers are at least as fast from 17 rows on.
   return best_isa() == Isa::avx2 && in == DType::bf16 && !find_stored_dots(stored, in) ? 32 : 16;

@@ -72,7 +72,7 @@ class GemvGroup {
 
 // Returns the largest number of rows of `in` for which streaming weights stored as [n, k] beats
 // tiles, which repack them first; at most kMaxGemvRows. Single products and groups use the same
-// bound, because the two methods round differently, except with a unit of tiles. `stored`: the
+// bound, because the two methods round differently, except with a matrix unit. `stored`: the
 // format of the weights, or null. [any thread]
 std::int64_t max_rows_to_stream(DType in, const formats::BlockFormat* stored);
 

@@ -136,7 +136,7 @@ GroupedLinear::GroupedLinear(const GroupedSpec& spec)
     prepared_bytes_ = aligned(prepared_.bytes(spec.rows));
     if (dots_->integers) return;
   }
-  if (spec.dtype == DType::bf16 && has_tiles(tile_unit()))
+  if (spec.dtype == DType::bf16 && has_tiles(matrix_unit()))
     tile_.emplace(spec.dtype, kYRows, kPieceOutputs, spec.inputs);
   if (!spec.stored) return;
   stored_.emplace(*spec.stored, spec.inputs, spec.dtype);

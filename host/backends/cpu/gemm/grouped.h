@@ -36,7 +36,7 @@ struct GroupedSpec {
 
 // y[rows, O] = x[rows, I] w[e]^T (+ bias[e]), summed in f32 and rounded once; rows of no group are
 // 0. The matrices are streamed, at memory speed for few rows per group; groups of many rows use the
-// unit of tiles, if there is one (tile_unit.h), with the same bits.
+// matrix unit, if there is one (matrix_unit.h), with the same bits.
 class GroupedLinear {
  public:
   explicit GroupedLinear(const GroupedSpec& spec);
@@ -65,7 +65,7 @@ class GroupedLinear {
   std::optional<StoredRows> stored_;  // if matrices are widened
   std::int64_t panel_outputs_ = 0;
   std::size_t panel_bytes_ = 0;
-  std::optional<TileMultiplier> tile_;  // by a unit of tiles
+  std::optional<TileMultiplier> tile_;  // by a matrix unit
   int num_threads_;
 };
 

@@ -2,9 +2,9 @@
 #include "backends/cpu/gemm/tiles.h"
 
 #if defined(__x86_64__)
-#include "backends/cpu/gemm/tile_unit_product_simd.h"
-#include "backends/cpu/gemm/tile_unit_rows_simd.h"
-#include "backends/cpu/gemm/tile_units.h"
+#include "backends/cpu/gemm/matrix_unit_product_simd.h"
+#include "backends/cpu/gemm/matrix_unit_rows_simd.h"
+#include "backends/cpu/gemm/matrix_units.h"
 #endif
 
 namespace lamina::cpu {

@@ -1,5 +1,5 @@
-// Products by our own tiles: of one block of k by the functions of an instruction set or of a unit
-// of tiles (tile_unit.h), of any k by TileMultiplier.
+// Products by our own tiles: of one block of k by the functions of an instruction set or of a
+// matrix unit (matrix_unit.h), of any k by TileMultiplier.
 //
 // After Goto and van de Geijn 2008, "Anatomy of high-performance matrix multiplication": the
 // columns of B are packed panel by panel, and each panel meets all rows of A while it is in the
@@ -15,7 +15,7 @@
 
 #include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/gemm/gemv.h"
-#include "backends/cpu/gemm/tile_unit.h"
+#include "backends/cpu/gemm/matrix_unit.h"
 #include "backends/cpu/threads/isa.h"
 #include "core/dtype.h"
 #include "core/round_up.h"
@@ -94,14 +94,14 @@ struct TileFunctions {
   static const TileFunctions avx512, avx2, portable;
 };
 
-// The functions of a unit of tiles, for one instruction set.
-struct TileUnitFunctions {
+// The functions of a matrix unit, for one instruction set.
+struct MatrixUnitFunctions {
   TileProduct product;
   GemvFunctions::Named rows;  // few rows in bf16, with the bits of `product`
 };
 
 struct PlainUnitFunctions {
-  TileUnitFunctions unit;
+  MatrixUnitFunctions unit;
 
   static const PlainUnitFunctions avx512, avx2, portable;
 };
@@ -109,36 +109,36 @@ struct PlainUnitFunctions {
 // Null on CPUs other than x86-64. Machines with AMX use avx512's. The others are for tests that
 // emulate AMX on older machines.
 struct AmxFunctions {
-  TileUnitFunctions unit;
+  MatrixUnitFunctions unit;
 
   static const AmxFunctions avx512, avx2, portable;
 };
 
-// Returns the functions of tile_unit(), null if it has no tiles.
-inline const TileUnitFunctions* tile_unit_functions() {
-  switch (tile_unit()) {
-    case TileUnit::none:
-    case TileUnit::onednn:
+// Returns the functions of matrix_unit(), null if it has no tiles.
+inline const MatrixUnitFunctions* matrix_unit_functions() {
+  switch (matrix_unit()) {
+    case MatrixUnit::none:
+    case MatrixUnit::onednn:
       break;
-    case TileUnit::amx:
+    case MatrixUnit::amx:
       return &isa_table<AmxFunctions>().unit;
-    case TileUnit::emulated:
+    case MatrixUnit::emulated:
       return &isa_table<PlainUnitFunctions>().unit;
   }
   return nullptr;
 }
 
-// Returns the product of tile_unit() and best_isa() for operands of `in`: f32 or bf16.
+// Returns the product of matrix_unit() and best_isa() for operands of `in`: f32 or bf16.
 inline const TileProduct& best_tile_product(DType in) {
   const TileFunctions& functions = isa_table<TileFunctions>();
   if (in == DType::f32) return functions.f32;
-  if (const TileUnitFunctions* unit = tile_unit_functions()) return unit->product;
+  if (const MatrixUnitFunctions* unit = matrix_unit_functions()) return unit->product;
   return best_isa() == Isa::avx512_bf16 ? functions.pairs : functions.bf16;
 }
 
-// Returns the function of tile_unit() and best_isa() for few rows of `in` and W stored [n, k].
+// Returns the function of matrix_unit() and best_isa() for few rows of `in` and W stored [n, k].
 inline const GemvFunctions::Named& best_rows_function(DType in) {
-  const TileUnitFunctions* unit = in == DType::bf16 ? tile_unit_functions() : nullptr;
+  const MatrixUnitFunctions* unit = in == DType::bf16 ? matrix_unit_functions() : nullptr;
   if (unit) return unit->rows;
   const GemvFunctions& functions = isa_table<GemvFunctions>();
   return best_isa() == Isa::avx512_bf16 ? functions.rows_bf16 : functions.rows;
@@ -146,7 +146,7 @@ inline const GemvFunctions::Named& best_rows_function(DType in) {
 
 // ---- Any k --------------------------------------------------------------------------------------
 
-// The division of a sum over k: about equal blocks, of whole pieces for a unit of tiles. One block
+// The division of a sum over k: about equal blocks, of whole pieces for a matrix unit. One block
 // of 0 for k = 0.
 struct DepthBlocks {
   // Deep enough that sums are rarely stored, shallow enough that a panel stays in the caches.

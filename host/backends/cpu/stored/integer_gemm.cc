@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/cpu/gemm/tile_unit.h"
+#include "backends/cpu/gemm/matrix_unit.h"
 #include "backends/cpu/stored/prepared_rows.h"
 #include "backends/cpu/stored/stored_dots.h"
 #include "backends/cpu/stored/stored_rows.h"
@@ -26,8 +26,8 @@ std::byte* at(void* base, std::int64_t elements, DType dtype) {
   return static_cast<std::byte*>(base) + elements * size_bytes(dtype);
 }
 
-// The kernels of tile_unit(), or kernels by vectors where the instruction set has none of the unit;
-// both have the same bits.
+// The kernels of matrix_unit(), or kernels by vectors where the instruction set has none of the
+// unit; both have the same bits.
 class IntegerKernels {
  public:
   const IntegerSlabs& slabs(const IntegerTileFunctions::Format& format) const {
@@ -47,10 +47,11 @@ class IntegerKernels {
  private:
   const IntegerTileFunctions& vectors_ = isa_table<IntegerTileFunctions>();
   const IntegerUnitFunctions& units_ = isa_table<IntegerUnitFunctions>();
-  const IntegerUnitFunctions::Unit* unit_ = units_.slabs.rows == 0              ? nullptr
-                                            : tile_unit() == TileUnit::amx      ? &units_.amx
-                                            : tile_unit() == TileUnit::emulated ? &units_.emulated
-                                                                                : nullptr;
+  const IntegerUnitFunctions::Unit* unit_ = units_.slabs.rows == 0             ? nullptr
+                                            : matrix_unit() == MatrixUnit::amx ? &units_.amx
+                                            : matrix_unit() == MatrixUnit::emulated
+                                                ? &units_.emulated
+                                                : nullptr;
 };
 
 // Multiplies A with one or several matrices: packs panels of B, each with one thread, and

@@ -80,7 +80,7 @@ struct IntegerTileFunctions {
   static const IntegerTileFunctions avx2_vnni_of_avx512;
 };
 
-// Likewise by a unit of tiles (gemm/tile_unit.h), with the same bits and panels.
+// Likewise by a matrix unit (gemm/matrix_unit.h), with the same bits and panels.
 struct IntegerUnitFunctions {
   struct Unit {
     IntegerMultiply multiply[2][2];  // by the parts of a block (1 or 2), and if it has a minimum

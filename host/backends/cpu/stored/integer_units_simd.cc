@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/gemm/matrix_units.h"
 #include "backends/cpu/gemm/tile_finish_simd.h"
-#include "backends/cpu/gemm/tile_units.h"
 #include "backends/cpu/simd/simd.h"
 #include "backends/cpu/stored/integer_panels_simd.h"
 #include "core/round_up.h"

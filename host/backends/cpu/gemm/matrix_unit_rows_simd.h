@@ -1,5 +1,5 @@
-// Products of few rows by a unit of tiles (tile_unit.h), with the bits of tile_unit_product_simd.h.
-// Internal to each file that includes it.
+// Products of few rows by a matrix unit (matrix_unit.h), with the bits of
+// matrix_unit_product_simd.h. Internal to each file that includes it.
 //
 // The matrix is the unit's first operand and is read in place, once: 16 rows of W times all rows of
 // x, which are packed. The processor follows 16 rows and fetches them ahead; with 32 rows, or with
@@ -10,9 +10,9 @@
 #include <cstring>
 #include <utility>
 
+#include "backends/cpu/gemm/matrix_unit.h"
 #include "backends/cpu/gemm/rows_finish_simd.h"
 #include "backends/cpu/gemm/tile_pack_simd.h"
-#include "backends/cpu/gemm/tile_unit.h"
 
 namespace lamina::cpu {
 namespace {

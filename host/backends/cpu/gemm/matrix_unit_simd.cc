@@ -1,9 +1,9 @@
-// Products by the unit of tiles in plain C++.
+// Products by the matrix unit in plain C++.
 #include "backends/cpu/gemm/tiles.h"
 
-#include "backends/cpu/gemm/tile_unit_product_simd.h"
-#include "backends/cpu/gemm/tile_unit_rows_simd.h"
-#include "backends/cpu/gemm/tile_units.h"
+#include "backends/cpu/gemm/matrix_unit_product_simd.h"
+#include "backends/cpu/gemm/matrix_unit_rows_simd.h"
+#include "backends/cpu/gemm/matrix_units.h"
 
 namespace lamina::cpu {
 

@@ -1,4 +1,4 @@
-#include "backends/cpu/gemm/tile_unit.h"
+#include "backends/cpu/gemm/matrix_unit.h"
 
 #include <algorithm>
 #include <atomic>
@@ -16,22 +16,23 @@ constexpr int kUnforced = static_cast<int>(kNames.size());
 
 std::atomic<int> forced{kUnforced};
 
-TileUnit chosen() {
+MatrixUnit chosen() {
   const char* value = std::getenv("LAMINA_CPU_TILES");
-  if (value == nullptr || *value == '\0') return has_matrix_unit() ? TileUnit::amx : TileUnit::none;
+  if (value == nullptr || *value == '\0')
+    return has_matrix_unit() ? MatrixUnit::amx : MatrixUnit::none;
   const auto* found = std::find(kNames.begin(), kNames.end(), std::string_view(value));
   if (found == kNames.end())
     throw UserError(ExitCode::usage, {"LAMINA_CPU_TILES",
-                                      fmt::format("unknown unit of tiles '{}'", value),
+                                      fmt::format("unknown matrix unit '{}'", value),
                                       {"use none, amx, emulated or onednn, or unset it"}});
-  const auto unit = static_cast<TileUnit>(found - kNames.begin());
-  if (unit == TileUnit::amx && !has_matrix_unit())
+  const auto unit = static_cast<MatrixUnit>(found - kNames.begin());
+  if (unit == MatrixUnit::amx && !has_matrix_unit())
     throw UserError(ExitCode::usage,
                     {"LAMINA_CPU_TILES",
                      "is 'amx', but this machine has no AMX with bf16 and int8 that this process "
                      "may use",
                      {"use none, emulated or onednn, or unset it"}});
-  if (unit == TileUnit::onednn)
+  if (unit == MatrixUnit::onednn)
     if (const std::string& problem = open_onednn(); !problem.empty())
       throw UserError(ExitCode::usage, {"LAMINA_CPU_TILES",
                                         fmt::format("is 'onednn', but {}", problem),
@@ -41,15 +42,15 @@ TileUnit chosen() {
 
 }  // namespace
 
-TileUnit tile_unit() {
+MatrixUnit matrix_unit() {
   if (const int unit = forced.load(std::memory_order_relaxed); unit != kUnforced)
-    return static_cast<TileUnit>(unit);
-  static const TileUnit unit = chosen();
+    return static_cast<MatrixUnit>(unit);
+  static const MatrixUnit unit = chosen();
   // The instruction set may be limited after the choice (ScopedIsa).
-  return unit == TileUnit::amx && !has_matrix_unit() ? TileUnit::none : unit;
+  return unit == MatrixUnit::amx && !has_matrix_unit() ? MatrixUnit::none : unit;
 }
 
-ScopedTileUnit::ScopedTileUnit(TileUnit unit) { forced.store(static_cast<int>(unit)); }
-ScopedTileUnit::~ScopedTileUnit() { forced.store(kUnforced); }
+ScopedMatrixUnit::ScopedMatrixUnit(MatrixUnit unit) { forced.store(static_cast<int>(unit)); }
+ScopedMatrixUnit::~ScopedMatrixUnit() { forced.store(kUnforced); }
 
 }  // namespace lamina::cpu

@@ -1,11 +1,11 @@
-// The two units of tiles (tile_unit.h): in plain C++, and by Intel's AMX. Internal to each file
+// The two matrix units (matrix_unit.h): in plain C++, and by Intel's AMX. Internal to each file
 // that includes it.
 #pragma once
 
 #include <cstddef>
 #include <cstring>
 
-#include "backends/cpu/gemm/tile_unit.h"
+#include "backends/cpu/gemm/matrix_unit.h"
 #include "core/error.h"
 
 #if defined(__x86_64__)

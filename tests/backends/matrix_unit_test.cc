@@ -1,5 +1,5 @@
-// Both units of tiles against Intel's definitions. Machines without AMX emulate its instructions.
-#include "backends/cpu/gemm/tile_unit.h"
+// Both matrix units against Intel's definitions. Machines without AMX emulate its instructions.
+#include "backends/cpu/gemm/matrix_unit.h"
 
 #include <cmath>
 #include <csignal>
@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "backends/cpu/gemm/tile_units.h"
+#include "backends/cpu/gemm/matrix_units.h"
 #include "backends/cpu/threads/isa.h"
 #include "core/float16.h"
 #include "support/amx_arithmetic.h"
@@ -123,7 +123,7 @@ float first_sum(const Bytes& c) {
 }
 
 template <class Unit>
-class TileUnits : public ::testing::Test {
+class MatrixUnits : public ::testing::Test {
   AmxEmulator amx_;
 };
 #if defined(__x86_64__)
@@ -131,9 +131,9 @@ using Units = ::testing::Types<PlainTiles, AmxTiles>;
 #else
 using Units = ::testing::Types<PlainTiles>;
 #endif
-TYPED_TEST_SUITE(TileUnits, Units);
+TYPED_TEST_SUITE(MatrixUnits, Units);
 
-TYPED_TEST(TileUnits, MultiplyPairsByTheDefinition) {
+TYPED_TEST(MatrixUnits, MultiplyPairsByTheDefinition) {
   // The last sizes make products and sums that are too small to be normal.
   for (const Shape& shape : kShapes)
     for (const float size : {1.0f, 1e18f, 1e-18f, 1e-19f, 3e-20f, 1e-38f}) {
@@ -147,7 +147,7 @@ TYPED_TEST(TileUnits, MultiplyPairsByTheDefinition) {
     }
 }
 
-TYPED_TEST(TileUnits, TakeSubnormalOperandsForZero) {
+TYPED_TEST(MatrixUnits, TakeSubnormalOperandsForZero) {
   const bfloat16 tiny = to_bfloat16(0x1p-127f), large = to_bfloat16(0x1p100f);
   EXPECT_EQ(first_sum(multiply_bf16<TypeParam>(shapes_of({16, 16, 16}), repeated(tiny, tiny),
                                                repeated(large, large), with_words(0x1p-130f))),
@@ -155,7 +155,7 @@ TYPED_TEST(TileUnits, TakeSubnormalOperandsForZero) {
 }
 
 // 2^-126 - 2^-150 has 24 bits, and is below 2^-126; 2^-126 - 2^-151 rounds to 2^-126.
-TYPED_TEST(TileUnits, RoundBeforeTheyDecideThatASumIsTooSmall) {
+TYPED_TEST(MatrixUnits, RoundBeforeTheyDecideThatASumIsTooSmall) {
   const TileShapes shapes = shapes_of({1, 2, 1});
   const auto sum = [&](float subtracted) {
     Bytes a = tile_memory(), b = tile_memory();
@@ -171,7 +171,7 @@ TYPED_TEST(TileUnits, RoundBeforeTheyDecideThatASumIsTooSmall) {
   EXPECT_EQ(sum(0x1p-76f), 0x1p-126f);
 }
 
-TYPED_TEST(TileUnits, KeepInfinitiesAndNaN) {
+TYPED_TEST(MatrixUnits, KeepInfinitiesAndNaN) {
   const bfloat16 one = to_bfloat16(1);
   const bfloat16 infinity = to_bfloat16(std::numeric_limits<float>::infinity());
   const auto sum = [&](bfloat16 x, bfloat16 y) {
@@ -182,7 +182,7 @@ TYPED_TEST(TileUnits, KeepInfinitiesAndNaN) {
   EXPECT_TRUE(std::isnan(sum(infinity, to_bfloat16(-std::numeric_limits<float>::infinity()))));
 }
 
-TYPED_TEST(TileUnits, LeaveTheSettingsOfTheThread) {
+TYPED_TEST(MatrixUnits, LeaveTheSettingsOfTheThread) {
   volatile float small = 0x1p-126f;
   multiply_bf16<TypeParam>(shapes_of({16, 16, 16}), random_bf16(1, 1), random_bf16(2, 1),
                            random_f32(3, 1));
@@ -210,14 +210,14 @@ void expect_exact_int8(bool signed_a, bool signed_b) {
   }
 }
 
-TYPED_TEST(TileUnits, MultiplyBytesExactlyAndWrap) {
+TYPED_TEST(MatrixUnits, MultiplyBytesExactlyAndWrap) {
   expect_exact_int8<TypeParam, Signs::ss>(true, true);
   expect_exact_int8<TypeParam, Signs::su>(true, false);
   expect_exact_int8<TypeParam, Signs::us>(false, true);
   expect_exact_int8<TypeParam, Signs::uu>(false, false);
 }
 
-TYPED_TEST(TileUnits, ReadAndWriteTheRowsOfTheirShapeAlone) {
+TYPED_TEST(MatrixUnits, ReadAndWriteTheRowsOfTheirShapeAlone) {
   std::vector<std::uint32_t> from(20 * 5), to(20 * 5, 7);
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::uint32_t>(100 + i);
   TileShapes shapes;
@@ -230,7 +230,7 @@ TYPED_TEST(TileUnits, ReadAndWriteTheRowsOfTheirShapeAlone) {
   for (std::size_t i = 0; i < to.size(); ++i) EXPECT_EQ(to[i], i % 20 < 3 ? from[i] : 7u) << i;
 }
 
-TYPED_TEST(TileUnits, ClearTheWordsThatATileDoesNotHave) {
+TYPED_TEST(MatrixUnits, ClearTheWordsThatATileDoesNotHave) {
   const TileShapes small = shapes_of({3, 2, 5});
   const Bytes c = random_f32(1, 1);
   TypeParam::configure(small);

@@ -1,4 +1,4 @@
-// Our product of one tile by a unit of tiles (tile_unit.h), for tiles.h's TileProduct. Internal
+// Our product of one tile by a matrix unit (matrix_unit.h), for tiles.h's TileProduct. Internal
 // to each file that includes it.
 //
 // 32 columns of B are packed as words of pairs: two tiles side by side. They are multiplied with 32
@@ -15,9 +15,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/gemm/matrix_unit.h"
 #include "backends/cpu/gemm/tile_finish_simd.h"
 #include "backends/cpu/gemm/tile_pack_simd.h"
-#include "backends/cpu/gemm/tile_unit.h"
 #include "core/round_up.h"
 
 namespace lamina::cpu {

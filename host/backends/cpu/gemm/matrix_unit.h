@@ -1,5 +1,5 @@
-// The unit that multiplies tiles of bf16 and int8, as Intel's AMX defines it: the machine's own, or
-// the same results by plain C++ for tests on other machines.
+// The matrix unit, which multiplies tiles of bf16 and int8 as Intel's AMX defines it: the machine's
+// own, or the same results by plain C++ for tests on other machines.
 //
 // A unit is a type with static functions, for tiles 0 to 7:
 //   configure(shapes)                    sets the shapes of all tiles, and all values to 0
@@ -9,7 +9,7 @@
 //   multiply_bf16<c, a, b>()             c[f32] += a b, pairs of bf16
 //   multiply_int8<c, a, b, Signs::xy>()  c[i32] += a b, groups of four; x, y: signs of a, b
 // A row of a tile has up to 64 bytes. Row p of b contains step p of the sum: the pair (or four) of
-// each column. See tile_units.h for the results.
+// each column. See matrix_units.h for the results.
 #pragma once
 
 #include <array>
@@ -30,26 +30,28 @@ struct TileShapes {
 enum class Signs { ss, su, us, uu };
 
 // onednn: products of many rows in bf16 by oneDNN, others as for none (adr/0048).
-enum class TileUnit { none, amx, emulated, onednn };
+enum class MatrixUnit { none, amx, emulated, onednn };
 
 // Returns the unit for products in bf16 and int8: the value of LAMINA_CPU_TILES (none, amx,
 // emulated, onednn), by default amx on machines with it (has_matrix_unit()), else none. UserError
 // (usage) for another value, for amx on a machine without it, and for onednn without its library.
 // [any thread]
-TileUnit tile_unit();
+MatrixUnit matrix_unit();
 
 // True if products use tiles of this unit: amx or emulated.
-inline bool has_tiles(TileUnit unit) { return unit == TileUnit::amx || unit == TileUnit::emulated; }
+inline bool has_tiles(MatrixUnit unit) {
+  return unit == MatrixUnit::amx || unit == MatrixUnit::emulated;
+}
 
-// For tests: tile_unit() returns `unit` during the life of the object. REQUIRES: not amx without
+// For tests: matrix_unit() returns `unit` during the life of the object. REQUIRES: not amx without
 // has_matrix_unit() or an emulator of AMX (tests/support/amx_emulator.h). Earlier plans keep their
 // kernels. [one thread, no nesting]
-class ScopedTileUnit {
+class ScopedMatrixUnit {
  public:
-  explicit ScopedTileUnit(TileUnit unit);
-  ~ScopedTileUnit();
-  ScopedTileUnit(const ScopedTileUnit&) = delete;
-  ScopedTileUnit& operator=(const ScopedTileUnit&) = delete;
+  explicit ScopedMatrixUnit(MatrixUnit unit);
+  ~ScopedMatrixUnit();
+  ScopedMatrixUnit(const ScopedMatrixUnit&) = delete;
+  ScopedMatrixUnit& operator=(const ScopedMatrixUnit&) = delete;
 };
 
 }  // namespace lamina::cpu
