@@ -4,14 +4,14 @@
 
 #include <cstdint>
 
-#include "core/on_gpus.h"
+#include "core/host_device.h"
 
 namespace lamina {
 
 inline constexpr std::uint64_t kSplitMixStep = 0x9e3779b97f4a7c15u;
 
 // The finaliser: each bit of the result depends on all bits of x.
-LAMINA_ON_GPUS constexpr std::uint64_t split_mix_bits(std::uint64_t x) {
+LAMINA_HOST_DEVICE constexpr std::uint64_t split_mix_bits(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
   return x ^ (x >> 31);
