@@ -1,4 +1,4 @@
-// The fake driver: the driver as a whole, its device and context, and the words of errors.
+// The fake driver: the driver as a whole, its device and context, and the texts of errors.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>

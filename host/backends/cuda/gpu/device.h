@@ -1,4 +1,4 @@
-// The words of gpu.h on a GPU, for nvcc.
+// The functions and types of gpu.h, as nvcc compiles them.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The words of gpu/warpgroup.h on a GPU of compute capability 9.0, for nvcc.
+// The functions and types of gpu/warpgroup.h, as nvcc compiles them for compute capability 9.0.
 #pragma once
 
 #include "backends/cuda/gpu/gpu.h"

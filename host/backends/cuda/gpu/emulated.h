@@ -1,5 +1,5 @@
-// The words of gpu.h on the emulated GPU: every access is checked, and threads are fibers that
-// backends/cuda/emulation runs in an order drawn from a seed.
+// The functions and types of gpu.h on the emulated GPU: every access is checked, and threads are
+// fibers that backends/cuda/emulation runs in an order drawn from a seed.
 #pragma once
 
 #include <cstddef>

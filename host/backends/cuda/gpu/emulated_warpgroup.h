@@ -1,7 +1,7 @@
-// The words of gpu/warpgroup.h on the emulated GPU. A product is computed when its last thread
-// comes to it; until the wait its registers cannot be accessed, and its operands not be written.
-// Fences and waits must name the registers, because compilers move accesses to other ones over
-// them.
+// The functions and types of gpu/warpgroup.h on the emulated GPU. A product is computed when its
+// last thread comes to it; until the wait its registers cannot be accessed, and its operands not be
+// written. Fences and waits must name the registers, because compilers move accesses to other ones
+// over them.
 #pragma once
 
 #include "backends/cuda/gpu/gpu.h"

@@ -1,6 +1,6 @@
-// The language of kernels: C++ for one thread of a GPU, with the words below. A kernels.cu includes
-// this file and is compiled twice: by nvcc for the GPU, and by the compiler of the host for the
-// emulated GPU of the tests (docs/cuda.md).
+// Kernels are written in C++ for one thread of a GPU, with the functions and types below. A
+// kernels.cu includes this file and is compiled twice: by nvcc for the GPU, and by the compiler of
+// the host for the emulated GPU of the tests (docs/cuda.md).
 //
 //   struct ScaleParams { gpu::Address x, y; std::int64_t count; float factor; };
 //

@@ -1,4 +1,4 @@
-// The language of kernels on the emulated GPU: each word has the meaning that CUDA documents.
+// The functions of gpu.h on the emulated GPU: each one does what CUDA documents.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@ LAMINA_GPU_KERNEL(test_scale, InAndOut) {
   for (std::int64_t i = gpu::first_index(); i < 1000; i += gpu::num_indices()) y[i] = 2 * x[i];
 }
 
-TEST(GpuWords, Example) {
+TEST(GpuFunctions, Example) {
   std::vector<float> want = counted(1000);
   for (float& w : want) w *= 2;
   EXPECT_EQ(run_kernel("test_scale", {.blocks = 3, .threads = 96}, counted(1000), 1000), want);
@@ -33,7 +33,7 @@ LAMINA_GPU_KERNEL(test_places, InAndOut) {
       static_cast<float>(100 * block + 10 * gpu::warp_index() + gpu::lane() % 10);
 }
 
-TEST(GpuWords, ThreadsKnowTheirPlace) {
+TEST(GpuFunctions, ThreadsKnowTheirPlace) {
   const auto got = run_kernel("test_places",
                               {.blocks = 2, .threads = 64, .blocks_y = 3, .blocks_z = 2}, {}, 768);
   for (int i = 0; i < 768; ++i)
@@ -54,7 +54,7 @@ LAMINA_GPU_KERNEL(test_shuffles, InAndOut) {
   y[320 + t] = gpu::all(mine > 31) ? 1 : 0;
 }
 
-TEST(GpuWords, ShufflesAndVotesReachOneWarp) {
+TEST(GpuFunctions, ShufflesAndVotesReachOneWarp) {
   const auto got = run_kernel("test_shuffles", {.threads = 64}, counted(64), 384);
   for (int t = 0; t < 64; ++t) {
     const auto at = [&](int row) { return got[static_cast<std::size_t>(64 * row + t)]; };
@@ -76,7 +76,7 @@ LAMINA_GPU_KERNEL(test_sums, InAndOut) {
   if (gpu::thread_index() == 77) y[0] = sum, y[1] = largest;
 }
 
-TEST(GpuWords, SumsOfABlockHaveTheSameBitsInEachOrder) {
+TEST(GpuFunctions, SumsOfABlockHaveTheSameBitsInEachOrder) {
   std::mt19937 random(3);
   std::vector<float> in(96);
   for (float& x : in) x = std::uniform_real_distribution<float>(-1, 1)(random);
@@ -98,7 +98,7 @@ LAMINA_GPU_KERNEL(test_vectors, InAndOut) {
   gpu::store_vector<4>(y, 0, gpu::load_vector<4>(row, 4));
 }
 
-TEST(GpuWords, VectorsAreAdjacentElements) {
+TEST(GpuFunctions, VectorsAreAdjacentElements) {
   EXPECT_EQ(run_kernel("test_vectors", {.threads = 1}, counted(8), 4),
             (std::vector<float>{4, 5, 6, 7}));
 }
@@ -115,7 +115,7 @@ LAMINA_GPU_KERNEL(test_atomics, InAndOut) {
   if (gpu::thread_index() == 0) y[2] = sum[0];
 }
 
-TEST(GpuWords, AtomicsCountEveryThread) {
+TEST(GpuFunctions, AtomicsCountEveryThread) {
   const auto got = run_kernel("test_atomics", {.threads = 100}, {}, 3);
   EXPECT_EQ(std::bit_cast<std::int32_t>(got[0]), 4950);
   EXPECT_EQ(std::bit_cast<std::int32_t>(got[1]), 99);
@@ -138,7 +138,7 @@ LAMINA_GPU_KERNEL(test_copies, InAndOut) {
   y[3] = row[7];
 }
 
-TEST(GpuWords, CopiesArriveWithTheWait) {
+TEST(GpuFunctions, CopiesArriveWithTheWait) {
   const auto got = run_kernel("test_copies", {.threads = 1}, counted(8), 4);
   EXPECT_TRUE(std::isnan(got[0]));
   EXPECT_EQ(got[1], 3);
@@ -171,7 +171,7 @@ void multiply_test(const InAndOut& p) {
 LAMINA_GPU_KERNEL(test_multiply_bf16, InAndOut) { multiply_test<gpu::bfloat16>(p); }
 LAMINA_GPU_KERNEL(test_multiply_f16, InAndOut) { multiply_test<gpu::float16>(p); }
 
-TEST(GpuWords, TensorCoresMultiplyMatrices) {
+TEST(GpuFunctions, TensorCoresMultiplyMatrices) {
   std::mt19937 random(5);
   std::vector<float> in(384);
   for (float& x : in) x = static_cast<float>(static_cast<int>(random() % 17) - 8);  // exact
@@ -202,13 +202,13 @@ LAMINA_GPU_KERNEL(test_transposes, InAndOut) {
           gpu::widen(gpu::bfloat16{static_cast<std::uint16_t>(regs[j] >> (16 * h))});
 }
 
-TEST(GpuWords, LoadedMatricesCanBeTransposed) {
+TEST(GpuFunctions, LoadedMatricesCanBeTransposed) {
   const auto got = run_kernel("test_transposes", {.threads = 32}, counted(256), 256);
   for (std::size_t i = 0; i < 256; ++i)
     EXPECT_EQ(got[i], static_cast<float>(i / 64 * 64 + i % 8 * 8 + i % 64 / 8));
 }
 
-TEST(GpuWords, NumbersRoundLikeOnTheHost) {
+TEST(GpuFunctions, NumbersRoundLikeOnTheHost) {
   for (const float x : {0.0f, -0.0f, 1.00390625f, 1.01171875f, 65519.0f, 65520.0f, 6e-8f, 1e30f,
                         -3.14159f, INFINITY}) {
     EXPECT_EQ(gpu::narrow<gpu::bfloat16>(x).bits, to_bfloat16(x).bits) << x;
