@@ -8,9 +8,9 @@
 #include "backends/cuda/attention/cudnn_params.h"
 #include "backends/cuda/attention/plan.h"
 #include "backends/cuda/context.h"
+#include "backends/cuda/detailed_kernel.h"
 #include "backends/cuda/dnn/attention.h"
 #include "backends/cuda/dnn/use.h"
-#include "backends/cuda/instead.h"
 #include "backends/cuda/queue.h"
 #include "core/log.h"
 #include "ops/operands.h"
@@ -336,7 +336,8 @@ std::unique_ptr<Kernel> made(const NodeView& n, const Inputs& in, bool backward,
   auto& mine = static_cast<CudaContext&>(context);
   const DnnAttentionSpec spec = spec_of(n, in, backward);
   dnn::Planned planned = plan_of(mine, backward ? part_of(spec) : spec);
-  if (!planned.plan) return std::make_unique<Instead>(make_tiles(false), "refuses, tiles instead");
+  if (!planned.plan)
+    return std::make_unique<DetailedKernel>(make_tiles(false), "refuses, tiles instead");
   return std::make_unique<AnyKernel>(mine, n, spec, std::move(planned), make_tiles(true));
 }
 

@@ -2,11 +2,11 @@
 #include <array>
 #include <vector>
 
+#include "backends/cuda/detailed_kernel.h"
 #include "backends/cuda/gemm/few_rows_host.h"
 #include "backends/cuda/gemm/fp8_products.h"
 #include "backends/cuda/gemm/grouped_ops.h"
 #include "backends/cuda/gemm/products.h"
-#include "backends/cuda/instead.h"
 #include "backends/cuda/kernel_support.h"
 #include "ops/group_members.h"
 #include "ops/operands.h"
@@ -66,7 +66,7 @@ std::optional<DType> dtype_of(const Type* type) {
 std::unique_ptr<Kernel> fp8_or(decltype(KernelChoice::make) make, const NodeView& n,
                                Context& context, std::vector<Fp8Product> products) {
   if (auto kernel = make_fp8_products(context, std::move(products))) return kernel;
-  return std::make_unique<Instead>(make(n, context), "refuses, bf16 operands instead");
+  return std::make_unique<DetailedKernel>(make(n, context), "refuses, bf16 operands instead");
 }
 
 namespace linear_op {

@@ -1,4 +1,4 @@
-// A kernel that computes because a library refuses a problem that its choice expects it to take.
+// Wraps a kernel that replaces a library's, which refused the problem: detail() says so.
 #pragma once
 
 #include <memory>
@@ -8,10 +8,10 @@
 
 namespace lamina::cuda {
 
-class Instead final : public Kernel {
+class DetailedKernel final : public Kernel {
  public:
   // `detail`, eg: "refuses, tiles instead".
-  Instead(std::unique_ptr<Kernel> kernel, std::string detail)
+  DetailedKernel(std::unique_ptr<Kernel> kernel, std::string detail)
       : kernel_(std::move(kernel)), detail_(std::move(detail)) {}
   std::size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
   void run(const KernelArgs& args) override { kernel_->run(args); }
