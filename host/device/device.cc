@@ -19,7 +19,7 @@ std::vector<const Device*>& devices() {
 
 constexpr std::string_view kNumbered = "cuda:";
 
-// True for the name of a GPU that is only described.
+// True for the name of a GPU known only by its data sheet.
 bool is_described(std::string_view name) {
   if (!name.starts_with(kNumbered)) return false;
   const std::vector<std::string> cards = described_gpus();
@@ -89,8 +89,8 @@ const Device& open(std::string_view name) {
          fmt::format("got '{}'; expected auto, cpu, cuda or cuda:N, where N counts from 0, without "
                      "leading zeros",
                      name),
-         {fmt::format("explain, plan, and train with --dry-run or --fit also take GPUs that are "
-                      "only described: cuda:{}",
+         {fmt::format("explain, plan, and train with --dry-run or --fit also take GPUs known only "
+                      "by their data sheets: cuda:{}",
                       fmt::join(described_gpus(), ", cuda:"))}});
   const std::string_view wanted = name == "cuda:0" ? "cuda" : name;  // the first one
   if (const Device* known = find(wanted)) return *known;

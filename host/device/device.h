@@ -36,11 +36,11 @@ class Device {
   virtual ~Device() = default;
   virtual std::string_view name() const = 0;  // the argument of open(): "cpu", "cuda:1"
   virtual const Backend& backend() const = 0;
-  // False for a GPU that is only described: programs are compiled for it, but cannot run.
+  // False for a described GPU, known only by its data sheet: programs are compiled for it, but
+  // cannot run.
   virtual bool computes() const { return true; }
 
-  // Limits, measured now; of a GPU that is only described, from its data sheet. [machine otherwise
-  // idle]
+  // Limits, measured now; of a described GPU, from its data sheet. [machine otherwise idle]
   virtual double read_bandwidth() const = 0;  // bytes per second
   // Bytes per second of copies between pinned host memory and the device, each way; 0 if the device
   // computes in host memory.
@@ -74,8 +74,8 @@ std::vector<std::string> names();
 
 // Opens a device by name: cpu, cuda, which is the first GPU, cuda:N, or auto: the first GPU, or the
 // CPU if it cannot be used or use_cpu_for_auto() was called. cuda:h200 and other names of cards are
-// GPUs that are only described. The device stays until the process ends. Throws UserError (exit 2)
-// for a name of another form, or of a GPU that cannot be used. [main thread]
+// described GPUs. The device stays until the process ends. Throws UserError (exit 2) for a name of
+// another form, or of a GPU that cannot be used. [main thread]
 const Device& open(std::string_view name);
 
 // Returns the reason for which "auto" opened the CPU; empty if it did not.

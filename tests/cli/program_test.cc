@@ -94,8 +94,8 @@ TEST(Program, MistakesOnTheCommandLineExitWith2AndNameTheRightForm) {
       {{"quantize", "--model", "model"},
        "error: unknown option '--model'\n  give the model without --model: lamina quantize DIR\n"},
       {{"decode", "-m", "model", "-p", "x", "--device", "cuda:h100"},
-       "error: --device: cuda:h100 is only described: it computes nothing\n  `lamina explain`, "
-       "`lamina plan`, and `lamina train` with --dry-run or --fit take it\n"},
+       "error: --device: cuda:h100 is known only by its data sheet: it computes nothing\n  "
+       "`lamina explain`, `lamina plan`, and `lamina train` with --dry-run or --fit take it\n"},
       {{"decode", "-m", "model", "--quantize", "int4", "--target-bits", "5"},
        "error: unknown option '--target-bits'\n  only `lamina quantize` has it, which writes a "
        "model "

@@ -8,7 +8,7 @@
 #include "autodiff/vjp.h"
 #include "backends/cuda/described/resources.h"
 #include "backends/cuda/emulation/driver.h"
-#include "device/kernel_uses.h"
+#include "device/kernel_launches.h"
 #include "ops/op.h"
 #include "support/expect_error.h"
 #include "support/run_graph.h"
@@ -73,12 +73,12 @@ TEST(DescribedGpu, CompilesProgramsAndRunsNone) {
   EXPECT_NE(program.describe().find("map"), std::string::npos);
   EXPECT_ERROR_SAYS(run(program, h200->backend(), {zeros(x.type()), zeros(w.type())}),
                     ExitCode::memory,
-                    "this GPU is only described, for explain; it computes nothing");
+                    "this GPU is known only by its data sheet; it computes nothing");
 }
 
 // Attention and its gradients of one head width, compiled for a described GPU.
-std::vector<device::KernelUse> attention_on(const device::CudaDevice& gpu, DType dtype,
-                                            std::int64_t width) {
+std::vector<device::KernelLaunches> attention_on(const device::CudaDevice& gpu, DType dtype,
+                                                 std::int64_t width) {
   Graph graph;
   const Type heads{dtype, {1, 96, 2, width}, {}};
   std::vector<Tensor> qkv;
@@ -90,10 +90,10 @@ std::vector<device::KernelUse> attention_on(const device::CudaDevice& gpu, DType
        autodiff::vjp(graph, std::span(&y, 1), std::span(&dy, 1), qkv, autodiff::save_everything()))
     graph.add_output("gradient", gradient);
   Program program(optimized_for(gpu.backend(), graph), gpu.backend());
-  return device::kernel_uses(gpu, program);
+  return device::kernel_launches(gpu, program);
 }
-std::int64_t most_shared(const std::vector<device::KernelUse>& uses) {
-  return std::ranges::max(uses, {}, &device::KernelUse::shared_bytes).shared_bytes;
+std::int64_t most_shared(const std::vector<device::KernelLaunches>& launches) {
+  return std::ranges::max(launches, {}, &device::KernelLaunches::shared_bytes).shared_bytes;
 }
 
 // 99 KiB instead of the H200's 227: kernels take smaller tiles, or other kernels compute the op.
@@ -101,18 +101,18 @@ TEST(DescribedGpu, WithLittleSharedMemoryLaunchesNoMoreThanItHas) {
   for (const DType dtype : {DType::f32, DType::bf16})
     for (const std::int64_t width : {64, 128, 256, 512}) {
       SCOPED_TRACE(width);
-      const auto uses = attention_on(*device::describe_gpu("rtx4090"), dtype, width);
-      EXPECT_FALSE(uses.empty());
-      EXPECT_LE(most_shared(uses), 99 << 10);
+      const auto launches = attention_on(*device::describe_gpu("rtx4090"), dtype, width);
+      EXPECT_FALSE(launches.empty());
+      EXPECT_LE(most_shared(launches), 99 << 10);
     }
   EXPECT_GT(most_shared(attention_on(*device::describe_gpu("h200"), DType::bf16, 256)), 99 << 10);
 }
 
 TEST(DescribedGpu, MultipliesByWarpgroupsOnCapability90Only) {
   const auto has_warpgroups = [](const char* card) {
-    const auto uses = attention_on(*device::describe_gpu(card), DType::bf16, 128);
-    return std::ranges::any_of(uses, [](const device::KernelUse& use) {
-      return use.kernel == "attention_wgmma_128_bf16";
+    const auto launches = attention_on(*device::describe_gpu(card), DType::bf16, 128);
+    return std::ranges::any_of(launches, [](const device::KernelLaunches& l) {
+      return l.kernel == "attention_wgmma_128_bf16";
     });
   };
   EXPECT_TRUE(has_warpgroups("h100"));
@@ -122,12 +122,12 @@ TEST(DescribedGpu, MultipliesByWarpgroupsOnCapability90Only) {
 }
 
 TEST(DescribedGpu, ShowsTheOccupancyOfEachKernel) {
-  for (const device::KernelUse& use :
+  for (const device::KernelLaunches& l :
        attention_on(*device::describe_gpu("h200"), DType::bf16, 128)) {
-    EXPECT_GT(use.count, 0) << use.kernel;
-    EXPECT_GT(use.registers, 0) << use.kernel;
-    EXPECT_GT(use.warps, 0) << use.kernel;
-    EXPECT_EQ(use.most_warps, 64) << use.kernel;
+    EXPECT_GT(l.count, 0) << l.kernel;
+    EXPECT_GT(l.registers, 0) << l.kernel;
+    EXPECT_GT(l.warps, 0) << l.kernel;
+    EXPECT_EQ(l.most_warps, 64) << l.kernel;
   }
 }
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "device/kernel_uses.h"
+#include "device/kernel_launches.h"
 
 namespace lamina::cli {
 
@@ -13,12 +13,13 @@ std::string occupancy_text(const device::Device& gpu, Program& program) {
       "kernel.\n  {:<22} {:<36} {:>8} {:>8} {:>8} {:>9} {:>9} {:>9}  {}\n",
       gpu.name(), "op", "kernel", "launches", "blocks", "threads", "registers", "shared", "warps",
       "limited by");
-  for (const device::KernelUse& use : device::kernel_uses(gpu, program)) {
-    out += fmt::format("  {:<22} {:<36} {:>8}", use.op, use.kernel, use.count);
-    if (use.threads > 0)
-      out += fmt::format(" {:>8} {:>8} {:>9} {:>9} {:>9}  {}", use.blocks, use.threads,
-                         use.registers, use.shared_bytes,
-                         fmt::format("{} of {}", use.warps, use.most_warps), use.limited_by);
+  for (const device::KernelLaunches& kernel : device::kernel_launches(gpu, program)) {
+    out += fmt::format("  {:<22} {:<36} {:>8}", kernel.op, kernel.kernel, kernel.count);
+    if (kernel.threads > 0)
+      out +=
+          fmt::format(" {:>8} {:>8} {:>9} {:>9} {:>9}  {}", kernel.blocks, kernel.threads,
+                      kernel.registers, kernel.shared_bytes,
+                      fmt::format("{} of {}", kernel.warps, kernel.most_warps), kernel.limited_by);
     out += '\n';
   }
   return out + '\n';

@@ -1,4 +1,4 @@
-// The kernels of a program on a GPU that is only described, and how many of them run at once.
+// The kernels of a program on a described GPU, and how many of them run at once.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The predicted time of a program on a GPU that is only described, as text.
+// The predicted time of a program on a described GPU, as text.
 #pragma once
 
 #include <string>

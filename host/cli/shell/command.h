@@ -99,10 +99,10 @@ struct Command {
   std::vector<std::string> examples = {};  // whole command lines
   std::function<int(const Arguments&, const device::Device&)> run = {};
   bool takes_several_devices = false;    // --device cuda:0,1; `run` is given the first one
-  bool takes_described_devices = false;  // --device cuda:h200
+  bool takes_described_devices = false;  // --device cuda:h200, known only by its data sheet
 };
 
-// Throws UserError (exit 2) for a GPU that is only described.
+// Throws UserError (exit 2) for a described GPU.
 void require_computing(const Device& device);
 
 // Options shared by several commands.

@@ -92,7 +92,7 @@ void require_computing(const Device& device) {
     throw UserError(
         ExitCode::usage,
         {"--device",
-         fmt::format("{} is only described: it computes nothing", device.name()),
+         fmt::format("{} is known only by its data sheet: it computes nothing", device.name()),
          {"`lamina explain`, `lamina plan`, and `lamina train` with --dry-run or --fit take it"}});
 }
 

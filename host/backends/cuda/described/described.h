@@ -1,5 +1,5 @@
-// A GPU that is only described: programs are compiled for it, with kernels and workspaces, but
-// nothing runs. Needs neither a driver nor lamina_cuda.so nor cuBLASLt.
+// A described GPU, known only by its data sheet: programs are compiled for it, with kernels and
+// workspaces, but nothing runs. Needs neither a driver nor lamina_cuda.so nor cuBLASLt.
 #pragma once
 
 #include <cstdint>

@@ -49,7 +49,7 @@ const std::string& name_of(FunctionHandle function) {
 }
 
 DriverResult text_of(DriverResult error, const char** text) {
-  *text = error == kNotSupported ? "this GPU is only described, for explain; it computes nothing"
+  *text = error == kNotSupported ? "this GPU is known only by its data sheet; it computes nothing"
                                  : "the described GPU has no such thing";
   return kSuccess;
 }
@@ -200,7 +200,8 @@ const blas::Api& described_blas() {
       .create = give_object<blas::HandleObject>,
       .destroy = [](blas::Handle) { return Status::success; },
       .version = [] { return blas::kScalesOf128Since; },
-      .status_text = [](Status) { return "this GPU is only described; it computes nothing"; },
+      .status_text =
+          [](Status) { return "this GPU is known only by its data sheet; it computes nothing"; },
       .create_operation = [](blas::Operation* operation, blas::ComputeType,
                              blas::DataType) { return give_object(operation); },
       .destroy_operation = [](blas::Operation) { return Status::success; },

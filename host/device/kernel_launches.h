@@ -1,4 +1,4 @@
-// The kernels that a program launches on a GPU that is only described.
+// The kernels that a program launches on a described GPU: one known only by its data sheet.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace lamina::device {
 
-struct KernelUse {
+// The launches of one kernel for one op.
+struct KernelLaunches {
   std::string op, kernel;   // "cuBLASLt": a product of the library, without the numbers below
   std::int64_t count = 0;   // launches of a run
   std::int64_t blocks = 0;  // of the largest launch, and so on
@@ -21,8 +22,8 @@ struct KernelUse {
   std::string limited_by;         // the resource that allows no further block
 };
 
-// Runs the program without computing. In the order in which the run first launches them.
+// Runs the program without computing. Returns the kernels in the order of their first launches.
 // REQUIRES: the program was compiled for `gpu`, and gpu.computes() is false.
-std::vector<KernelUse> kernel_uses(const Device& gpu, Program& program);
+std::vector<KernelLaunches> kernel_launches(const Device& gpu, Program& program);
 
 }  // namespace lamina::device

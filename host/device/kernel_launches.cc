@@ -1,4 +1,4 @@
-#include "device/kernel_uses.h"
+#include "device/kernel_launches.h"
 
 #include <algorithm>
 
@@ -20,27 +20,28 @@ class Collector final : public Watcher {
     for (const cuda::Launch& launch : notes_.take()) add(graph.node(node).op->name, launch);
   }
 
-  std::vector<KernelUse> uses;
+  std::vector<KernelLaunches> launches;
 
  private:
   void add(const std::string& op, const cuda::Launch& launch) {
-    auto use = std::ranges::find_if(
-        uses, [&](const KernelUse& u) { return u.op == op && u.kernel == launch.kernel; });
-    if (use == uses.end()) use = uses.insert(uses.end(), {.op = op, .kernel = launch.kernel});
-    ++use->count;
-    if (launch.threads == 0 || launch.blocks <= use->blocks) return;
-    use->blocks = launch.blocks;
-    use->threads = launch.threads;
-    use->shared_bytes = launch.shared_bytes;
+    auto sum = std::ranges::find_if(
+        launches, [&](const KernelLaunches& l) { return l.op == op && l.kernel == launch.kernel; });
+    if (sum == launches.end())
+      sum = launches.insert(launches.end(), {.op = op, .kernel = launch.kernel});
+    ++sum->count;
+    if (launch.threads == 0 || launch.blocks <= sum->blocks) return;
+    sum->blocks = launch.blocks;
+    sum->threads = launch.threads;
+    sum->shared_bytes = launch.shared_bytes;
     const cuda::KernelResources* const found = cuda::find_resources(launch.kernel);
     if (!found) return;
     const cuda::Occupancy there =
         cuda::occupancy(card_, *found, launch.threads, launch.shared_bytes);
-    use->shared_bytes += found->shared_bytes;
-    use->registers = card_.capability >= 90 ? found->registers_90 : found->registers_80;
-    use->warps = there.warps;
-    use->most_warps = there.most_warps;
-    use->limited_by = there.limit;
+    sum->shared_bytes += found->shared_bytes;
+    sum->registers = card_.capability >= 90 ? found->registers_90 : found->registers_80;
+    sum->warps = there.warps;
+    sum->most_warps = there.most_warps;
+    sum->limited_by = there.limit;
   }
 
   const cuda::Card& card_;
@@ -49,7 +50,7 @@ class Collector final : public Watcher {
 
 }  // namespace
 
-std::vector<KernelUse> kernel_uses(const Device& gpu, Program& program) {
+std::vector<KernelLaunches> kernel_launches(const Device& gpu, Program& program) {
   LAMINA_ASSERT(!gpu.computes());
   const cuda::Card* const card = cuda::find_card(gpu.name().substr(gpu.name().find(':') + 1));
   LAMINA_ASSERT(card);
@@ -70,7 +71,7 @@ std::vector<KernelUse> kernel_uses(const Device& gpu, Program& program) {
   Collector collector(*card);
   const Watching watching(program, collector);
   program.run(std::vector<ConstTensorRef>(inputs.begin(), inputs.end()), outputs, *arena);
-  return std::move(collector.uses);
+  return std::move(collector.launches);
 }
 
 }  // namespace lamina::device
