@@ -23,12 +23,11 @@ using lamina::testing::text_of;
 // Paths of the source tree that an installation lacks.
 bool is_of_the_source_tree(const std::string& path) {
   static const char* const kFolders[] = {
-      "host/",             // the program's sources, for developers of the host
-      "scripts/",          // tools of the source tree
-      "plugin_api/abi",    // records for developers of the contract
-      "tests/",            // all tests but the examples of pages, and one golden case
-      "docs/prose_allow",  // exceptions of scripts/check_prose
-      "docs/op_code_exceptions"};
+      "host/",           // the program's sources, for developers of the host
+      "scripts/",        // tools of the source tree
+      "plugin_api/abi",  // records for developers of the contract
+      "tests/",          // all tests but the examples of pages, and one golden case
+  };
   if (path.starts_with("tests/docs/docs_experts_")) return true;  // built by tests, with mistakes
   if (path.starts_with("tests/docs/") || path.starts_with("tests/golden/hf/qwen3_moe_norm"))
     return false;

@@ -122,10 +122,10 @@ TEST(Layers, ViolationsAreNamedWithLine) {
       {"host/train/step.cc", "bool loops = op->code == OpCode::scan;\n",
        "host/train/step.cc:1: bool loops = op->code == OpCode::scan;"
        "   <- knows an op by its code; ask for a fact of its OpDef\n"},
-      {"docs/op_code_exceptions.txt", "host/train/step.cc: it is special\n",
-       "docs/op_code_exceptions.txt: host/train/step.cc knows no op by its code\n"},
-      {"docs/op_code_exceptions.txt", "host/train/step.cc:\n",
-       "docs/op_code_exceptions.txt: host/train/step.cc has no reason\n"},
+      {"scripts/lists/op_code_users.txt", "host/train/step.cc: it is special\n",
+       "scripts/lists/op_code_users.txt: host/train/step.cc knows no op by its code\n"},
+      {"scripts/lists/op_code_users.txt", "host/train/step.cc:\n",
+       "scripts/lists/op_code_users.txt: host/train/step.cc has no reason\n"},
       {"host/train/step.cc", "ValueId w = node.inputs[1];\n",
        "host/train/step.cc:1: ValueId w = node.inputs[1];"
        "   <- knows an operand by its number; use its name in ops/operands.h\n"},
@@ -134,13 +134,13 @@ TEST(Layers, ViolationsAreNamedWithLine) {
       {"host/ops/op.cc", "auto y = call_all(\n    \"exp\", {x});\n", "<- calls an op by its name"},
       {"host/train/step.cc", "if (bad) throw Surprise(\"x\");\n",
        "host/train/step.cc:1: if (bad) throw Surprise(\"x\");   <- throws Surprise; use a class of "
-       "core/error.h, or list it in docs/exceptions.txt\n"},
-      {"docs/exceptions.txt", "Surprise host/train: it is special\n",
-       "docs/exceptions.txt: Surprise is not thrown in host/train\n"},
-      {"docs/exceptions.txt", "Surprise host/train: it is special\n",
-       "docs/exceptions.txt: Surprise is not caught in host/train\n"},
-      {"docs/exceptions.txt", "Surprise\n",
-       "docs/exceptions.txt: expected CLASS FOLDER: REASON, got: Surprise\n"},
+       "core/error.h, or list it in scripts/lists/exception_classes.txt\n"},
+      {"scripts/lists/exception_classes.txt", "Surprise host/train: it is special\n",
+       "scripts/lists/exception_classes.txt: Surprise is not thrown in host/train\n"},
+      {"scripts/lists/exception_classes.txt", "Surprise host/train: it is special\n",
+       "scripts/lists/exception_classes.txt: Surprise is not caught in host/train\n"},
+      {"scripts/lists/exception_classes.txt", "Surprise\n",
+       "scripts/lists/exception_classes.txt: expected CLASS FOLDER: REASON, got: Surprise\n"},
       {"plugins/llama/fast.cc", "\nbool cuda = true;\n", "plugins/llama/fast.cc:2: bool cuda"},
   };
   for (const Violation& c : cases) {
@@ -163,14 +163,16 @@ TEST(Layers, UnknownLinesOfTheTableAreNamed) {
 
 TEST(Layers, FilesThatAreListedMayKnowAnOpByItsCode) {
   Tree tree;
-  tree.write("docs/op_code_exceptions.txt", "# path: reason\nhost/train/step.cc: it is special\n");
+  tree.write("scripts/lists/op_code_users.txt",
+             "# path: reason\nhost/train/step.cc: it is special\n");
   tree.write("host/train/step.cc", "bool loops = op->code == OpCode::scan;\n");
   EXPECT_EQ(tree.check().out, "layers: fine\n");
 }
 
 TEST(Layers, ClassesThatAreListedMayBeThrownInTheirFolder) {
   Tree tree;
-  tree.write("docs/exceptions.txt", "# CLASS FOLDER: REASON\nSurprise host/train: it is special\n");
+  tree.write("scripts/lists/exception_classes.txt",
+             "# CLASS FOLDER: REASON\nSurprise host/train: it is special\n");
   tree.write("host/train/step.cc", "if (bad) throw Surprise(1);\n");
   tree.write("host/train/loop.cc", "} catch (const train::Surprise& surprise) {\n");
   EXPECT_EQ(tree.check().out, "layers: fine\n");
@@ -196,10 +198,11 @@ TEST(Layers, TypesOfTheHostHaveUniqueNames) {
   EXPECT_EQ(tree.check().out,
             "type Part has several meanings: host/text/part.h:1 host/train/step.h:3"
             "   <- give each a name of its kind\n");
-  tree.write("docs/type_names.txt", "Part: the term of both fields\n");
+  tree.write("scripts/lists/shared_type_names.txt", "Part: the term of both fields\n");
   EXPECT_EQ(tree.check().out, "layers: fine\n");
-  tree.write("docs/type_names.txt", "Part: the term of both fields\nStep: likewise\n");
-  EXPECT_EQ(tree.check().out, "docs/type_names.txt: Step is the name of no type\n");
+  tree.write("scripts/lists/shared_type_names.txt",
+             "Part: the term of both fields\nStep: likewise\n");
+  EXPECT_EQ(tree.check().out, "scripts/lists/shared_type_names.txt: Step is the name of no type\n");
 }
 
 TEST(Layers, CommentsAndTheRopeScalingMayNameAFamily) {
@@ -337,7 +340,7 @@ TEST(Prose, EveryPatternFindsItsSentence) {
 TEST(Prose, AllowedSentenceIsNotReported) {
   Prose tree;
   tree.write("docs/a.md", "The paper says: rows of their own.\n\nRows of their own.\n");
-  tree.write("docs/prose_allow.txt",
+  tree.write("scripts/lists/prose_allowed.txt",
              "# path | text | reason\ndocs/a.md | says: rows of their own | a citation\n");
   Finished result = tree.check();
   EXPECT_EQ(result.code, 1);
@@ -349,11 +352,13 @@ TEST(Prose, AllowedSentenceIsNotReported) {
 TEST(Prose, AllowedSentenceMustHaveReasonAndBeNeeded) {
   Prose tree;
   tree.write("docs/a.md", "Rows.\n");
-  tree.write("docs/prose_allow.txt", "docs/a.md | of their own | a citation\ndocs/a.md | told\n");
+  tree.write("scripts/lists/prose_allowed.txt",
+             "docs/a.md | of their own | a citation\ndocs/a.md | told\n");
   Finished result = tree.check();
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.out, HasSubstr("docs/prose_allow.txt:1: is not needed: docs/a.md"));
-  EXPECT_THAT(result.out, HasSubstr("docs/prose_allow.txt:2: expected \"path | text | reason\""));
+  EXPECT_THAT(result.out, HasSubstr("scripts/lists/prose_allowed.txt:1: is not needed: docs/a.md"));
+  EXPECT_THAT(result.out,
+              HasSubstr("scripts/lists/prose_allowed.txt:2: expected \"path | text | reason\""));
 }
 
 TEST(Prose, OptionStringsLeavesCommentsAlone) {
