@@ -256,6 +256,18 @@ TEST(CkptAverage, ReadsNewerCheckpointsIfTrainingRemovesTheFirst) {
   EXPECT_EQ(calls, 2);
 }
 
+TEST(CkptAverage, GivesUpAfterTenAttemptsAndAtOnceIfNothingWasRemoved) {
+  int calls = 0;
+  const auto fail = [&] {
+    ++calls;
+    throw std::runtime_error("a file is gone");
+  };
+  EXPECT_THROW(model::retry_if_removed(fail, [] { return true; }), std::runtime_error);
+  EXPECT_EQ(calls, 10);
+  EXPECT_THROW(model::retry_if_removed(fail, [] { return false; }), std::runtime_error);
+  EXPECT_EQ(calls, 11);
+}
+
 TEST(CkptAverage, WarnsOfCheckpointsThatTrainingSetAside) {
   const TempDir folder;
   const std::string aside = folder / "step-00000004.set-aside";
