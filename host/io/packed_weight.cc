@@ -59,16 +59,19 @@ int packed_at(const std::uint8_t* bytes, int bits, std::int64_t i) {
 
 void PackedWeight::refuse_scale(std::int64_t row, std::int64_t group, float scale) const {
   const bool zero = scale == 0;
+  const std::string_view wanted = zero         ? "number other than zero"
+                                  : is_float() ? "finite positive number"
+                                               : "finite number";
   fail(scales_,
-       fmt::format("has the scale {} for group {} of row {}{}; expected a {} number", scale, group,
-                   row, zero ? ", whose values are not zero" : "",
-                   zero ? "positive" : "finite positive"),
+       fmt::format("has the scale {} for group {} of row {}{}; expected a {}", scale, group, row,
+                   zero ? ", whose values are not zero" : "", wanted),
        "the checkpoint is damaged: download or export it again");
 }
 
 float PackedWeight::scale_of(std::int64_t row, std::int64_t group) const {
   const float scale = float_at(scales_, place_of_scale(row, group));
-  if (!(scale >= 0) || !std::isfinite(scale)) refuse_scale(row, group, scale);
+  const bool wrong_sign = is_float() && scale < 0;  // integers may have any
+  if (!std::isfinite(scale) || wrong_sign) refuse_scale(row, group, scale);
   return scale;
 }
 

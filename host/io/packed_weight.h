@@ -48,7 +48,7 @@ void check_parts_of_mxfp4(const WeightFiles& files, const PackedTensors& tensors
 // number * (scale / global scale).
 // Errors (class checkpoint), with the tensor, found and expected: shapes, types and group sizes
 // that contradict each other or quantization_config; when values are read, scales that are not
-// finite, negative, or zero for numbers other than zero.
+// finite, of FP4 negative, or of integers zero for numbers other than zero.
 class PackedWeight {
  public:
   // REQUIRES: both outlive the object.

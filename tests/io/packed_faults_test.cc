@@ -54,10 +54,10 @@ void expect_refusal(const std::vector<FileBytes>& tensors, const std::string& co
 TEST(PackedFaults, ScalesThatAreNoNumbersNameTheirPlace) {
   for (const auto& [scale, shown] : {std::pair{std::numeric_limits<float>::quiet_NaN(), "nan"},
                                      {std::numeric_limits<float>::infinity(), "inf"},
-                                     {-0.5f, "-0.5"}}) {
+                                     {-std::numeric_limits<float>::infinity(), "-inf"}}) {
     const std::string text = fmt::format(
         "tensor 'm.weight_scale' has the scale {} for group 1 of row 1; expected a "
-        "finite positive number",
+        "finite number",
         shown);
     expect_refusal(int4_tensors(scale), kInt4, text);
     TempDir dir;
@@ -72,7 +72,7 @@ TEST(PackedFaults, ScalesThatAreNoNumbersNameTheirPlace) {
 TEST(PackedFaults, AScaleOfZeroNeedsValuesOfZero) {
   expect_refusal(int4_tensors(0), kInt4,
                  "tensor 'm.weight_scale' has the scale 0 for group 1 of row 1, whose values are "
-                 "not zero; expected a positive number");
+                 "not zero; expected a number other than zero");
   IntegerWeight w = random_weight(8, 64, 4, 32, false, 1);
   w.scales[3] = 0;
   std::fill_n(w.numbers.begin() + 64 + 32, 32, 8);
@@ -226,6 +226,11 @@ TEST(PackedFaults, TheGlobalScaleOfNvfp4DividesTheOthers) {
   scales[6] = 0x7f;
   expect_refusal(with(tensors, file_bytes("m.weight_scale", DType::f8_e4m3, {2, 4}, scales)),
                  config, "tensor 'm.weight_scale' has the scale nan for group 2 of row 1");
+  scales[6] = 0xb8;
+  expect_refusal(with(tensors, file_bytes("m.weight_scale", DType::f8_e4m3, {2, 4}, scales)),
+                 config,
+                 "tensor 'm.weight_scale' has the scale -1 for group 2 of row 1; expected a finite "
+                 "positive number");
 }
 
 // NVFP4 has a scale for 16 values, MXFP4 one for 32.

@@ -140,6 +140,32 @@ TEST(PackedGptq, HasTheValuesOfItsDefinition) {
   }
 }
 
+// AutoRound gives a symmetric group a negative scale if its largest value is positive: -8 is then
+// the number of that value.
+TEST(PackedIntegers, ScalesMayBeNegative) {
+  for (const int bits : {4, 8}) {
+    IntegerWeight w = random_weight(16, 256, bits, 64, false, 13);
+    for (std::size_t i = 0; i < w.scales.size(); i += 3) w.scales[i] *= -1;
+    const std::string kind = bits == 4 ? "INT4_64" : "INT8_64";
+    TempDir gptq, words, bytes;
+    expect_weight(
+        packed_files(gptq, as_gptq("m", w, DType::f16, 1), gptq_config(bits, 64, true, 1)), w,
+        kind + "_F16");
+    expect_weight(
+        packed_files(words, as_words("m", w, DType::bf16, false),
+                     compressed_tensors_config("pack-quantized", bits, "group", 64, true)),
+        w, kind);
+    if (bits == 8)
+      expect_weight(packed_files(bytes, as_bytes("m", w, DType::bf16, false),
+                                 compressed_tensors_config("int-quantized", 8, "group", 64, true)),
+                    w, kind);
+  }
+  TempDir awq;
+  IntegerWeight w = random_weight(24, 256, 4, 128, true, 13);
+  for (std::size_t i = 0; i < w.scales.size(); i += 3) w.scales[i] *= -1;
+  expect_weight(packed_files(awq, as_awq("m", w, DType::f16), awq_config(128)), w, "INT4Z_128_F16");
+}
+
 // GPTQModel subtracts from words, so a zero point of 0 borrows from the next row's.
 TEST(PackedGptq, WordsOfZeroPointsAreStoredMinusOnes) {
   const struct {
