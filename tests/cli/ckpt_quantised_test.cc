@@ -224,6 +224,67 @@ TEST(CkptDiffPacked, ComparesTheValuesWithPlainOnes) {
                                "1024 differ"));
 }
 
+// Rows of f8 values 1 with the scales 1 and 2, or 1.5 at one place.
+Tensors f8_tensors(bool changed) {
+  std::vector<std::uint8_t> values(2 * 32, 0x38);
+  if (changed) values[40] = 0x3c;
+  return {file_bytes("m.weight", DType::f8_e4m3, {2, 32}, values),
+          float_bytes("m.weight_scale", DType::bf16, {2, 1}, {1, 2})};
+}
+
+TEST(CkptDiffScaled, CountsValuesOfF8TimesTheirScales) {
+  const TempDir folder;
+  const std::string config =
+      compressed_tensors_config("float-quantized", 8, "channel", 0, true, "", "float");
+  const std::string a = packed_directory(folder, "a", f8_tensors(false), config);
+  const std::string b = packed_directory(folder, "b", f8_tensors(true), config);
+  EXPECT_EQ(ckpt({"diff", a, a}).code, 0);
+  Finished f = ckpt({"diff", a, b});
+  EXPECT_EQ(f.code, 3) << f.err;
+  EXPECT_THAT(f.out, HasSubstr("  values     m.weight  f8_e4m3[2, 32]  1 of 64 differ, "
+                               "max |a - b| 1, relative 0.5\n"));
+  std::vector<float> plain(64, 1);
+  std::fill(plain.begin() + 32, plain.end(), 2.f);
+  fs::create_directories(folder / "plain");
+  write_checkpoint(folder / "plain", {float_bytes("m.weight", DType::f32, {2, 32}, plain)}, "{}");
+  f = ckpt({"diff", b, folder / "plain"});
+  EXPECT_EQ(f.code, 3) << f.err;
+  EXPECT_THAT(f.out,
+              HasSubstr("  type       m.weight  f8_e4m3[2, 32] | f32[2, 32]  1 of 64 differ"));
+  EXPECT_THAT(f.out, HasSubstr("  only in A  m.weight_scale  bf16[2, 1]\n"));
+}
+
+TEST(CkptDiffScaled, CountsValuesOfMxfp4) {
+  const TempDir folder;
+  const auto directory = [&](const std::string& name, std::uint8_t pair) {
+    std::vector<std::uint8_t> pairs(2 * 16, 0x22);  // values 1
+    pairs[20] = pair;
+    return packed_directory(
+        folder, name,
+        {file_bytes("m.down_proj_blocks", DType::u8, {2, 1, 16}, pairs),
+         file_bytes("m.down_proj_scales", DType::u8, {2, 1}, std::vector<std::uint8_t>{127, 128})},
+        R"({"quant_method": "mxfp4"})");
+  };
+  const Finished f = ckpt({"diff", directory("a", 0x22), directory("b", 0x24)});  // one value 2
+  EXPECT_EQ(f.code, 3) << f.err;
+  EXPECT_THAT(f.out, HasSubstr("model: 1 identical, 1 not\n"
+                               "  values     m.down_proj_blocks  mxfp4[2, 32]  1 of 64 differ, "
+                               "max |a - b| 2, relative 1\n"));
+}
+
+// Without scales there are no values to compare.
+TEST(CkptDiffScaled, F8WithoutScalesIsComparedByItsBytes) {
+  const TempDir folder;
+  const auto directory = [&](const std::string& name, bool changed) {
+    fs::create_directories(folder / name);
+    write_checkpoint(folder / name, {f8_tensors(changed)[0]}, "{}");
+    return folder / name;
+  };
+  const Finished f = ckpt({"diff", directory("a", false), directory("b", true)});
+  EXPECT_EQ(f.code, 3) << f.err;
+  EXPECT_THAT(f.out, HasSubstr("  values     m.weight  f8_e4m3[2, 32]\n"));
+}
+
 // Two formats with blocks of 34 bytes: the type of the scale differs.
 TEST(CkptDiffBlocks, EqualBytesOfOtherFormatsDiffer) {
   const TempDir folder;

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "io/stored_weight.h"
+#include "publishers/formats.h"
 
 namespace lamina::weights {
 namespace {
@@ -15,8 +16,21 @@ using Order = io::PackedTensors::Order;
 
 constexpr std::int64_t kChunk = std::int64_t{1} << 20;
 
+bool is_f8(DType dtype) { return dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2; }
+
+// Returns whether a tensor holds f8 values or pairs of FP4 values, with their scales beside it.
+bool has_scales(const io::WeightFiles& files, std::string_view name) {
+  const io::TensorView tensor = files.tensor(name);
+  if (tensor.shape.ndim() < 2 || tensor.shape.num_elements() == 0 || files.gguf()) return false;
+  if (tensor.dtype == DType::u8 && name.ends_with(publishers::kMxfp4Name.weight))
+    return files.contains(publishers::scales_name(name, publishers::kMxfp4Name));
+  if (!is_f8(tensor.dtype) && tensor.dtype != DType::i8 && tensor.dtype != DType::u8) return false;
+  return std::ranges::any_of(publishers::scales_names(name),
+                             [&](const std::string& scales) { return files.contains(scales); });
+}
+
 bool has_values(const io::WeightFiles& files, std::string_view name) {
-  if (files.packed(name) || files.block_format(name)) return true;
+  if (files.packed(name) || files.block_format(name) || has_scales(files, name)) return true;
   switch (files.tensor(name).dtype) {
     case DType::f32:
     case DType::bf16:
@@ -53,6 +67,8 @@ TensorDifference::Form form_of(const io::WeightFiles& files, std::string_view na
   const formats::BlockFormat* format = files.block_format(name);
   if (!packed && !format) {
     const io::TensorView tensor = files.tensor(name);
+    if (!is_f8(tensor.dtype) && has_scales(files, name))
+      return {"mxfp4", io::StoredWeight(files, name).shape()};
     return {std::string(lamina::name(tensor.dtype)), tensor.shape};
   }
   const io::StoredWeight weight(files, name);

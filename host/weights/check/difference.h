@@ -13,8 +13,8 @@ namespace lamina::weights {
 
 struct TensorDifference {
   std::string name;
-  // The type and shape in the file; for blocks and packed weights their format, eg "Q8_0" or
-  // "packed int4", and the shape of their values.
+  // The type and shape in the file; for blocks, packed weights and FP4 with scales their format,
+  // eg "Q8_0", "packed int4" or "mxfp4", and the shape of their values.
   struct Form {
     std::string type;
     Shape shape;
@@ -43,7 +43,8 @@ struct Differences {
 };
 
 // Compares rows of queries and keys in the order of WeightFiles::unpair_rows(). A packed weight is
-// compared as a whole, with all of its tensors. Errors: a tensor cannot be read.
+// compared as a whole, with all of its tensors; values in f8 and FP4 are multiplied by their
+// scales, which are separate tensors. Errors: a tensor cannot be read.
 Differences differences(const io::WeightFiles& a, const io::WeightFiles& b);
 
 // Returns whether a name has the same bytes with the same meaning in both: one tensor, or all
