@@ -46,7 +46,8 @@ std::string differences(const ParamDesc& a, const ParamDesc& b) {
   if (a.axes != b.axes) out.push_back("list of axes");
   if (a.init != b.init) out.push_back("initialiser");
   if (a.dtype != b.dtype) out.push_back("element type");
-  if (a.trained != b.trained || a.decay != b.decay || a.unshared != b.unshared)
+  if (a.trained != b.trained || a.decay != b.decay || a.unshared != b.unshared ||
+      a.quantize != b.quantize)
     out.push_back("set of flags");
   if (a.group != b.group) out.push_back("group");
   return fmt::format("{}", fmt::join(out, ", "));
@@ -191,8 +192,9 @@ lamina_tensor_t BlockBuild::param(const lamina_param_t* from) {
     throw abi::ContractError(
         LAMINA_ERROR_SHAPE, fmt::format("{} is declared as {}, but was declared before as {}", what,
                                         to_string(out.shape), to_string(first->shape)));
-  constexpr std::uint32_t kFlags =
-      LAMINA_PARAM_BUFFER | LAMINA_PARAM_NO_DECAY | LAMINA_PARAM_DECAY | LAMINA_PARAM_UNSHARED;
+  constexpr std::uint32_t kFlags = LAMINA_PARAM_BUFFER | LAMINA_PARAM_NO_DECAY |
+                                   LAMINA_PARAM_DECAY | LAMINA_PARAM_UNSHARED |
+                                   LAMINA_PARAM_NO_QUANTIZE;
   abi::check_flags(given.flags, kFlags, what);
   out.axes = axis_list(given.axes, static_cast<std::size_t>(out.shape.ndim()), what);
   out.role = given.role == 0
@@ -201,6 +203,7 @@ lamina_tensor_t BlockBuild::param(const lamina_param_t* from) {
   out.init = read_init(given, what);
   out.trained = !(given.flags & LAMINA_PARAM_BUFFER);
   out.unshared = given.flags & LAMINA_PARAM_UNSHARED;
+  out.quantize = !(given.flags & LAMINA_PARAM_NO_QUANTIZE);
   if (given.flags & LAMINA_PARAM_NO_DECAY) out.decay = false;
   if (given.flags & LAMINA_PARAM_DECAY) {
     if (out.decay) abi::refuse("{} has both flags, with decay and without", what);

@@ -45,6 +45,7 @@ struct ParamDesc {
   std::optional<DType> dtype;  // absent: the run's
   std::string group;           // for learning rates and masks; may be empty
   bool unshared = false;       // each layer has its own, whatever the plan shares
+  bool quantize = true;        // false: its matrix stays plain unless a rule names it
   // For parameters that the host adds to a plugin's block: the plugin's parameter whose module is
   // beside it, or whose module's name it extends ("wi_1" extends "wi"). Published names follow it.
   std::string beside = {};

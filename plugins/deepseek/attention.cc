@@ -96,6 +96,7 @@ Tensor index(Scope s, const Config& c, Tensor x_BTD, Tensor q_latent, const Step
   Tensor k_BT1H = rope(split_heads(k_BTH, 1), step.positions_BT, rotation);
   Tensor weight =
       (s / "weights_proj")
+          .unquantized()
           .param("weight", {heads, x_BTD.dim(-1)},
                  {.axes = {axis::heads, axis::embed}, .init = init::normal(s.init_std())});
   Tensor weights_BTI = linear(widen(x_BTD), widen(weight));

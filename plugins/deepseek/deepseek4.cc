@@ -48,12 +48,13 @@ Tensor rotate_last_3d(Tensor x_BTH, Tensor positions, std::int64_t width, const 
 }
 
 // Windows of x as entries [B, W, width], normed and rotated to the position of their first token.
-// With overlap each also covers the window before it.
+// With overlap each also covers the window before it. Published checkpoints in FP8 and FP4 keep
+// these matrices in BF16.
 Tensor compress(Scope s, const Config& c, Tensor x_BTD, const Step& step, const Windows& windows,
                 std::int64_t width, bool overlap, const RopeOptions& rope) {
   const std::int64_t channels = overlap ? 2 * width : width;
-  Tensor values = linear(s / "wkv", x_BTD, channels, {.out = axis::head_dim});
-  Tensor gates = linear(s / "wgate", x_BTD, channels, {.out = axis::head_dim});
+  Tensor values = linear((s / "wkv").unquantized(), x_BTD, channels, {.out = axis::head_dim});
+  Tensor gates = linear((s / "wgate").unquantized(), x_BTD, channels, {.out = axis::head_dim});
   Tensor bias = s.param("position_bias", {windows.ratio, channels},
                         {.axes = {axis::none, axis::head_dim}, .role = Role::bias});
   Tensor pooled = step.window_pool(values, gates, bias, windows,
@@ -72,7 +73,8 @@ Tensor index(Scope s, const Config& c, Tensor x_BTD, Tensor q_latent, const Step
                     {.out = axis::heads, .in = axis::q_lora});
   q = rotate_last(split_heads(q, heads), step.positions_BT, c.qk_rope_head_dim, rope);
   Tensor k_BWH = compress(s / "compressor", c, x_BTD, step, windows, width, true, rope);
-  Tensor weight_BTI = linear(s / "weights_proj", x_BTD, heads, {.out = axis::heads});
+  Tensor weight_BTI =
+      linear((s / "weights_proj").unquantized(), x_BTD, heads, {.out = axis::heads});
   const double scale_by = 1 / std::sqrt(static_cast<double>(heads * width));
   return step.index_scores(q, k_BWH, scale(widen(weight_BTI), scale_by), {.stride = windows.ratio});
 }

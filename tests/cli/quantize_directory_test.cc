@@ -545,6 +545,17 @@ TEST(QuantizeDirectory, MatricesOfOneTensorStayPlainWithTheAdvisedRules) {
   EXPECT_EQ(result.code, 0) << result.err;
 }
 
+// Tensors of hyper-connections have no form in the layout.
+TEST(QuantizeDirectory, HyperConnectionsStayPlain) {
+  const TempDir folder;
+  const Finished result =
+      quantize(LAMINA_SOURCE_DIR "/tests/golden/hf/deepseek_v4", folder / "out", "int4");
+  ASSERT_EQ(result.code, 0) << result.err;
+  const io::WeightFiles files(folder / "out");
+  EXPECT_TRUE(files.contains("layers.0.attn.wq_a.weight_packed"));
+  EXPECT_EQ(files.tensor("layers.0.hc_attn_fn").shape.ndim(), 2);
+}
+
 struct Stopped {};
 
 TEST(QuantizeDirectory, AnInterruptionLeavesNothing) {

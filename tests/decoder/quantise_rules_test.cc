@@ -45,6 +45,46 @@ TEST(QuantiseRules, MatricesOfProductsAreQuantisedByDefault) {
   }
 }
 
+TEST(QuantiseRules, MatricesThatThePluginExemptsNeedARule) {
+  const decoder::Model model = open_description(R"(family = "deepseek4"
+[model]
+vocab_size = 12
+hidden_size = 64
+num_hidden_layers = 2
+moe_intermediate_size = 32
+num_attention_heads = 4
+head_dim = 32
+q_lora_rank = 32
+qk_rope_head_dim = 16
+o_groups = 2
+o_lora_rank = 32
+n_routed_experts = 4
+num_experts_per_tok = 2
+num_hash_layers = 1
+hc_mult = 2
+sliding_window = 4
+compress_ratios = [4, 128]
+index_n_heads = 2
+index_head_dim = 32
+index_topk = 4
+)");
+  for (const char* name :
+       {"layers.0.mhc_attention.fn.weight", "layers.1.mhc_ffn.fn.weight", "exit.mhc_head.fn.weight",
+        "layers.0.attention.compressor.wkv.weight", "layers.1.attention.compressor.wgate.weight",
+        "layers.0.attention.indexer.weights_proj.weight",
+        "layers.0.attention.indexer.compressor.wkv.weight"}) {
+    EXPECT_EQ(storage_of(model, quantisation("int4"), name), "plain") << name;
+    EXPECT_EQ(
+        storage_of(model, quantisation("int4", {name + std::string("=int8")}), name).substr(0, 5),
+        "INT8_")
+        << name;
+  }
+  for (const char* name :
+       {"layers.0.attention.wq_a.weight", "layers.1.attention.wkv.weight",
+        "layers.0.attention.indexer.wq_b.weight", "layers.1.moe.experts.w1.weight"})
+    EXPECT_EQ(storage_of(model, quantisation("int4"), name), "INT4_32") << name;
+}
+
 TEST(QuantiseRules, TheBlockIsTheLargestThatDividesTheRows) {
   const decoder::Model model = quantisable_model();
   EXPECT_EQ(storage_of(model, quantisation("int8"), "layers.1.attention.wq.weight"), "INT8_64");

@@ -84,6 +84,19 @@ std::string younger_part(const lamina_emit_t& emit, std::uint32_t minor) {
   return {};
 }
 
+// The same for a flag of a parameter.
+std::string younger_flag(const lamina_param_t& param, std::uint32_t minor) {
+  constexpr struct {
+    std::uint32_t flag, since;
+    std::string_view name;
+  } kFlags[] = {{LAMINA_PARAM_UNSHARED, 8, "LAMINA_PARAM_UNSHARED"},
+                {LAMINA_PARAM_NO_QUANTIZE, 9, "LAMINA_PARAM_NO_QUANTIZE"}};
+  for (const auto& [flag, since, name] : kFlags)
+    if ((param.flags & flag) && since > minor)
+      return fmt::format("{}, which came with plugin ABI {}.{}", name, LAMINA_ABI_MAJOR, since);
+  return {};
+}
+
 void open_with(const FamilySubject& subject, const SmallModel& small, std::uint32_t minor) {
   std::string younger;
   lamina_status_t answer = LAMINA_OK;
@@ -91,8 +104,10 @@ void open_with(const FamilySubject& subject, const SmallModel& small, std::uint3
       subject.source(), subject.family(),
       {.on_call =
            [&](const HostCall& call) {
-             if (!call.emit) return LAMINA_OK;
-             if (younger.empty()) younger = younger_part(*call.emit, minor);
+             if (!call.emit && !call.param) return LAMINA_OK;
+             if (younger.empty())
+               younger =
+                   call.emit ? younger_part(*call.emit, minor) : younger_flag(*call.param, minor);
              return younger.empty() ? LAMINA_OK : LAMINA_ERROR_UNSUPPORTED;
            },
        .around =

@@ -97,9 +97,11 @@ class Chooser {
   }
 
   void apply_default() {
-    for (std::size_t i = 0; i < parameters_.size(); ++i)
-      if (!taken_[i] && storable_[i] && parameters_[i].desc.role == registry::Role::weight)
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      const registry::ParamDesc& desc = parameters_[i].desc;
+      if (!taken_[i] && storable_[i] && desc.role == registry::Role::weight && desc.quantize)
         set(i, what_.format);
+    }
   }
 
   std::vector<const formats::BlockFormat*> take(const StorageCheck& check) {

@@ -46,7 +46,7 @@ extern "C" {
 /* The version of this header, and the first minor whose plugins load into every later host. */
 #define LAMINA_ABI_CANDIDATE 5u
 #define LAMINA_ABI_MAJOR 0u
-#define LAMINA_ABI_MINOR 8u
+#define LAMINA_ABI_MINOR 9u
 #define LAMINA_PLUGIN_MAGIC UINT64_C(0x6e69676c70616d6c) /* "lmaplgin" */
 #define LAMINA_MAX_DIMS 8
 

@@ -129,6 +129,8 @@
 #define LAMINA_PARAM_DECAY 4u    /* weight decay, whatever its role */
 /* Since minor 8: each layer has its own, also a layer that uses the parameters of another. */
 #define LAMINA_PARAM_UNSHARED 8u
+/* Since minor 9: a matrix that stays plain unless the user names it. */
+#define LAMINA_PARAM_NO_QUANTIZE 16u
 
 /* LAMINA_STATE_*: kinds of decode states. */
 #define LAMINA_STATE_KIND(name, number, text, min_dims, max_dims)

@@ -90,7 +90,8 @@ inline Tensor permutation_matrices(const Scope& s, std::int64_t k, At at) {
 
 // Wraps one sub-layer, `branch`, which maps [B, T, D] to [B, T, D]. Owns "fn.weight" [K (K + 2), K
 // D], "base" and "scale" [3] of the weights into the branch, out of it and between streams, and
-// "norm". With permutations the last part has K! rows instead of K K.
+// "norm". With permutations the last part has K! rows instead of K K. "fn.weight" stays plain under
+// --quantize.
 template <class Branch>
 Tensor hyper_connection(const Scope& s, Tensor x_BTKD, const HyperConnectionOptions& o,
                         Branch branch, At at = At::current()) {
@@ -100,8 +101,8 @@ Tensor hyper_connection(const Scope& s, Tensor x_BTKD, const HyperConnectionOpti
   if (o.permutations) permuted = hyper::permutation_matrices(s, k, at);
   const std::int64_t mixing = o.permutations ? permuted.dim(1, at) : k * k;
   Tensor flat = hyper::flat_norm(s, x_BTKD, o, at);
-  Tensor fn = s.param("fn.weight", {2 * k + mixing, k * shape[3]},
-                      {.axes = {axis::mhc, axis::embed}, .init = init::fan_in()}, at);
+  Tensor fn = s.unquantized().param("fn.weight", {2 * k + mixing, k * shape[3]},
+                                    {.axes = {axis::mhc, axis::embed}, .init = init::fan_in()}, at);
   Tensor base = s.param("base", {2 * k + mixing}, {.axes = {axis::mhc}, .role = Role::bias}, at);
   Tensor scale = s.param(
       "scale", {3}, {.axes = {axis::none}, .role = Role::scalar, .init = init::constant(0.01)}, at);
@@ -134,8 +135,8 @@ Tensor hyper_connection(const Scope& s, Tensor x_BTKD, const HyperConnectionOpti
 inline Tensor weigh_streams(const Scope& s, Tensor x_BTKD, const HyperConnectionOptions& o,
                             At at = At::current()) {
   const std::int64_t k = o.streams;
-  Tensor fn = s.param("fn.weight", {k, k * x_BTKD.dim(3, at)},
-                      {.axes = {axis::mhc, axis::embed}, .init = init::fan_in()}, at);
+  Tensor fn = s.unquantized().param("fn.weight", {k, k * x_BTKD.dim(3, at)},
+                                    {.axes = {axis::mhc, axis::embed}, .init = init::fan_in()}, at);
   Tensor base = s.param("base", {k}, {.axes = {axis::mhc}, .role = Role::bias}, at);
   Tensor scale = s.param(
       "scale", {1}, {.axes = {axis::none}, .role = Role::scalar, .init = init::constant(0.01)}, at);

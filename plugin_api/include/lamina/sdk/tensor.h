@@ -107,6 +107,10 @@ class Scope {
   // parameters of another (Position::params_of): an adapter per use.
   //   Tensor y = linear(s.unshared() / "adapter" / "up", h, d);
   Scope unshared() const;
+  // The same place for matrices that --quantize leaves plain unless a rule names them: few values
+  // on which much depends, eg gates and weights of choices.
+  //   Tensor gate = linear((s / "gate").unquantized(), x, d);
+  Scope unquantized() const;
   // The standard deviation of the initial weights of this model.
   double init_std() const { return init_std_; }
 
@@ -199,6 +203,12 @@ inline Scope Scope::unshared() const {
   return out;
 }
 
+inline Scope Scope::unquantized() const {
+  Scope out = *this;
+  out.param_flags_ |= LAMINA_PARAM_NO_QUANTIZE;
+  return out;
+}
+
 inline Tensor Scope::param(std::string_view name, std::initializer_list<std::int64_t> dims,
                            const ParamOptions& options, At at) const {
   const std::string full_name = full(name);
@@ -214,6 +224,8 @@ inline Tensor Scope::param(std::string_view name, std::initializer_list<std::int
   desc.init_a = options.init.a;
   desc.init_b = options.init.b;
   desc.flags = options.flags | param_flags_;
+  // An older host, which does not know the flag, quantises the matrix.
+  if (loading_host && loading_host->abi_minor < 9) desc.flags &= ~LAMINA_PARAM_NO_QUANTIZE;
   if ((desc.flags & LAMINA_PARAM_UNSHARED) && loading_host && loading_host->abi_minor < 8)
     raise(Error(LAMINA_ERROR_UNSUPPORTED,
                 "parameter '" + full_name +
