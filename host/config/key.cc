@@ -90,6 +90,13 @@ bool fits_float32(const Key& key, double value) {
   return key.wide || size == 0 || (size >= kLeastSize && size <= kLargestSize);
 }
 
+// Returns whether float32 rounds a value to a limit that it may not have: 0.99999999999 to 1.
+bool becomes_limit(const Key& key, double value) {
+  const double rounded = static_cast<float>(value);
+  return !key.wide && ((key.max && key.max_excluded && rounded >= *key.max) ||
+                       (key.min && key.min_excluded && rounded <= *key.min));
+}
+
 // Returns the value as `type`, or nothing if it has another type or is outside the limits.
 std::optional<Value> accept_scalar(const Key& key, Type type, const Value& value,
                                    std::string_view source) {
@@ -113,7 +120,8 @@ std::optional<Value> accept_scalar(const Key& key, Type type, const Value& value
       if (std::isnan(number) || !within_limits(key, number)) return {};
       // A key can be infinite only if it declares an infinite limit.
       if (std::isinf(number) && (number > 0 ? key.max : key.min) != number) return {};
-      if (std::isfinite(number) && !fits_float32(key, number)) return {};
+      if (std::isfinite(number) && (!fits_float32(key, number) || becomes_limit(key, number)))
+        return {};
       return Value(number == 0 ? 0.0 : number);
     }
     case Type::string: {
@@ -153,7 +161,12 @@ ErrorText refusal(const Key& key, std::string_view name, Type type, const Value&
     text.what += *number > 0 ? ", which is more than 2^63-1" : ", which is less than -2^63";
   else if (wrong_kind)
     text.what += fmt::format(" ({})", kind_of(value));
-  if (number && type == Type::number && std::isfinite(*number) && within_limits(key, *number))
+  const bool is_within =
+      number && type == Type::number && std::isfinite(*number) && within_limits(key, *number);
+  if (is_within && fits_float32(key, *number))
+    text.what +=
+        fmt::format(", which is {} in float32", static_cast<double>(static_cast<float>(*number)));
+  else if (is_within)
     text.what += fmt::format(", which is outside the range of float32; the {} magnitude is {:g}",
                              std::abs(*number) < 1 ? "least" : "largest",
                              std::abs(*number) < 1 ? kLeastSize : kLargestSize);

@@ -39,7 +39,8 @@ struct Key {
   bool min_excluded = false;  // true: greater than min, not equal to it
   bool max_excluded = false;
   // Numbers must be 0 or have a magnitude that float32 represents, because layers, losses and
-  // updates use float32. true: this number is never used in float32.
+  // updates use float32, and must not be rounded to a limit that is excluded. true: this number is
+  // never used in float32.
   bool wide = false;
   // Strings: the allowed ones; empty: any. Numbers and booleans: words for "not given".
   std::vector<std::string> choices;

@@ -15,7 +15,9 @@ std::vector<Type> infer(const Call& c) {
   c.require_shape(1, {2});
   c.require_dtype(2, DType::i32);
   c.require_shape(2, {});
-  c.require(c.f("rate") >= 0 && c.f("rate") < 1, "rate must be in [0, 1), got {}", c.f("rate"));
+  const double rate = c.f("rate");
+  c.require(rate >= 0 && static_cast<float>(rate) < 1, "rate must be in [0, 1) in float32, got {}",
+            rate);
   return {c.type(0)};
 }
 

@@ -246,7 +246,8 @@ class Reply : public lamina_reply {
       abi::refuse("embed.max_positions is {}; learned positions require at least 1",
                   out.max_positions);
     out.dropout = not_negative(embed.dropout, "embed.dropout");
-    if (out.dropout >= 1) abi::refuse("embed.dropout is {}; it must be below 1", out.dropout);
+    if (static_cast<float>(out.dropout) >= 1)
+      abi::refuse("embed.dropout is {}; it must be below 1 in float32", out.dropout);
     if (embed.init_std != 0) out.init_std = not_negative(embed.init_std, "embed.init_std");
     out.positions_init_std = embed.positions_init_std != 0
                                  ? not_negative(embed.positions_init_std, "positions_init_std")

@@ -167,6 +167,12 @@ TEST(NonFiniteEnd, NumbersThatFloat32DoesNotHoldAreRefused) {
             2,
             {"'optimizer.lr' must be a number, greater than 0, got 1e39, which is outside the "
              "range of float32; the largest magnitude is 3.4e+38"}});
+  for (const char* key : {"model.attention_dropout_rate=0.99999999999", "lora.dropout=0.99999999",
+                          "optimizer.beta2=0.99999999"})
+    w.expect({train_with({key}),
+              2,
+              {std::string(key).substr(0, std::string(key).find('=')),
+               "less than 1, got 0.99999999", ", which is 1 in float32"}});
   EXPECT_FALSE(w.exists("out"));
   EXPECT_EQ(w.lamina(train_with({"optimizer.eps=1.2e-38"})).code, 0);
 }
