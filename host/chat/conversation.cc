@@ -8,7 +8,10 @@ namespace {
 
 constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
 
-JsonOptions options() { return {.code = ExitCode::data, .max_bytes = kMaxBytes, .max_depth = 64}; }
+JsonOptions options() {
+  return {
+      .code = ExitCode::data, .max_bytes = kMaxBytes, .max_depth = 64, .infinite_numbers = true};
+}
 
 void check_message(const JsonValue& message) {
   if (!message.is_object())

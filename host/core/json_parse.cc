@@ -242,6 +242,7 @@ std::map<std::uint32_t, double> take_number_words(std::string& text) {
       {"NaN", std::numeric_limits<double>::quiet_NaN()},
   };
   std::map<std::uint32_t, double> out;
+  if (text.find("NaN") == text.npos && text.find("Infinity") == text.npos) return out;
   bool in_string = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (in_string && text[i] == '\\') {

@@ -84,8 +84,9 @@ class ConversationWriter {
   // Adds tool calls in ShareGPT's form: one object or a list of {"name": .., "arguments": ..}.
   void add_calls(const JsonValue& turn) {
     const JsonValue value = turn.at("value");
-    const JsonDocument calls = JsonDocument::parse(std::string(value.as_string()), value.where(),
-                                                   {.code = ExitCode::data, .part = "text"});
+    const JsonDocument calls =
+        JsonDocument::parse(std::string(value.as_string()), value.where(),
+                            {.code = ExitCode::data, .infinite_numbers = true, .part = "text"});
     json_.begin_object().key("role").value("assistant").key("content").value("");
     add_switches(turn);
     json_.key("tool_calls").begin_array();
@@ -107,9 +108,10 @@ class ConversationWriter {
       // Columnar formats cannot store schemas of different shapes, so data sets store them as
       // strings.
       if (tools.is_string())
-        json_.value(JsonDocument::parse(std::string(tools.as_string()), tools.where(),
-                                        {.code = ExitCode::data, .part = "text"})
-                        .root());
+        json_.value(
+            JsonDocument::parse(std::string(tools.as_string()), tools.where(),
+                                {.code = ExitCode::data, .infinite_numbers = true, .part = "text"})
+                .root());
       else
         json_.value(tools);
     }

@@ -45,9 +45,12 @@ void refuse_list(std::string_view line, const std::string& file, std::uint64_t n
 }
 
 JsonDocument parse_record(std::string_view text, const std::string& place) {
-  return JsonDocument::parse(
-      std::string(text), place,
-      {.code = ExitCode::data, .max_bytes = kMaxRecordBytes, .max_depth = 64, .part = "line"});
+  return JsonDocument::parse(std::string(text), place,
+                             {.code = ExitCode::data,
+                              .max_bytes = kMaxRecordBytes,
+                              .max_depth = 64,
+                              .infinite_numbers = true,
+                              .part = "line"});
 }
 
 ErrorText too_long_record() {

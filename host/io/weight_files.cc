@@ -14,6 +14,7 @@
 #include "io/gguf_names.h"
 #include "io/gguf_weights.h"
 #include "publishers/formats.h"
+#include "publishers/python_json.h"
 
 namespace lamina::io {
 namespace fs = std::filesystem;
@@ -166,7 +167,7 @@ void WeightFiles::add_gguf(const std::string& path) {
 }
 
 void WeightFiles::add_index(const std::string& index_path) {
-  const JsonDocument index = JsonDocument::read(index_path, {.code = ExitCode::checkpoint});
+  const JsonDocument index = JsonDocument::read(index_path, publishers::kPythonJson);
   const JsonValue map = index.root().at("weight_map");
   std::set<std::string> shards;
   for (const auto& [tensor, file] : map.members()) {

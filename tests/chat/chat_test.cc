@@ -377,6 +377,14 @@ TEST(Conversation, VariablesOfTheFileAreWrittenAgain) {
   EXPECT_TRUE(root.at("date").is_null());
 }
 
+TEST(Conversation, InfiniteNumbersAreWrittenAgain) {
+  const Conversation read = Conversation::parse(
+      R"([{"role": "user", "content": "a", "score": NaN, "limits": [-Infinity, Infinity]}])", "c");
+  EXPECT_THAT(read.json(), ::testing::HasSubstr("\"score\": NaN"));
+  EXPECT_THAT(read.json(), ::testing::HasSubstr("-Infinity"));
+  EXPECT_EQ(Conversation::parse(read.json(), "again").json(), read.json());
+}
+
 TEST(Conversation, TakesTheSystemMessageAndToolsThatItLacks) {
   Conversation session;
   session.set_system("be terse");

@@ -35,6 +35,14 @@ TEST(Jsonl, Example) {
   EXPECT_EQ(store.sources[0].counts.num_empty_documents, 1u);
 }
 
+// Python writes missing numbers so.
+TEST(Jsonl, OtherMembersMayBeInfiniteNumbers) {
+  TempDir dir;
+  const TokenStore store = read_jsonl(
+      dir.write("a.jsonl", "{\"text\": \"NaN\", \"score\": NaN, \"other\": [-Infinity]}\n"));
+  EXPECT_EQ(store.tokens, (std::vector<std::int32_t>{256, 'N', 'a', 'N', 257}));
+}
+
 TEST(Jsonl, IsReadPackedToo) {
   TempDir dir;
   const std::string text = "\xef\xbb\xbf{\"text\": \"ab\"}\n{\"text\": \" \"}\n{\"text\": \"c\"}\n";

@@ -158,6 +158,12 @@ TEST(WeightFiles, AnIndexMustMatchItsShards) {
             "  download the missing files into the same directory");
 }
 
+TEST(WeightFiles, AnIndexMayHaveInfiniteNumbers) {
+  EXPECT_EQ(index_error(R"({"a": "model-00001-of-00002.safetensors",
+                            "b": "model-00002-of-00002.safetensors"}, "metadata": {"loss": NaN})"),
+            "accepted");
+}
+
 TEST(WeightFiles, AMissingTensorOfAShardIsAnErrorAtItsUse) {
   TempDir dir;
   write_safetensors(dir / "x.safetensors", {{"a", DType::u8, {1}}}, {}, counting);

@@ -35,9 +35,10 @@ int run_template(const Arguments& a, const Device&) {
                                 {"add_generation_prompt", jinja::TemplateValue::boolean(false)}};
   jinja::RenderOptions options{.now = jinja::local_time()};
   const std::string& file_of_context = a.text("context");
-  const JsonDocument context = file_of_context == "-"
-                                   ? JsonDocument::parse(read_stdin(ExitCode::usage), "stdin")
-                                   : JsonDocument::read(file_of_context);
+  const JsonOptions python = {.infinite_numbers = true};
+  const JsonDocument context =
+      file_of_context == "-" ? JsonDocument::parse(read_stdin(ExitCode::usage), "stdin", python)
+                             : JsonDocument::read(file_of_context, python);
   if (!context.root().is_object())
     context.root().fail(fmt::format("must be an object, got {}", context.root().describe()),
                         {"a list of messages is one of its variables: {\"messages\": [...]}"});

@@ -25,7 +25,10 @@ void convert(std::istream& in, const std::string& file,
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
     const JsonDocument document =
         JsonDocument::parse(std::move(line), fmt::format("{}:{}", file, number),
-                            {.code = ExitCode::data, .max_bytes = kMaxTextBytes, .part = "line"});
+                            {.code = ExitCode::data,
+                             .max_bytes = kMaxTextBytes,
+                             .infinite_numbers = true,
+                             .part = "line"});
     out += line_of(document.root()) + "\n";
     if (out.size() > kBatchBytes) print_bytes(std::exchange(out, {}));
   }

@@ -91,8 +91,10 @@ void add_options(const Arguments& a, chat::Conversation& conversation) {
     conversation.set_system(a.text("system"));
   }
   if (a.has("tools"))
-    conversation.set_tools(JsonDocument::read(
-        a.text("tools"), {.code = ExitCode::data, .max_bytes = kMaxToolsBytes, .max_depth = 64}));
+    conversation.set_tools(JsonDocument::read(a.text("tools"), {.code = ExitCode::data,
+                                                                .max_bytes = kMaxToolsBytes,
+                                                                .max_depth = 64,
+                                                                .infinite_numbers = true}));
 }
 
 void warn_of_unread_tools(const chat::Form& form, chat::Conversation conversation,

@@ -10,6 +10,7 @@
 #include "core/json_writer.h"
 #include "core/lower_case.h"
 #include "publishers/formats.h"
+#include "publishers/python_json.h"
 #include "text/python_pattern.h"
 #include "text/regex.h"
 
@@ -101,6 +102,12 @@ std::vector<std::string> names_in(const JsonValue& list) {
   return out;
 }
 
+double finite(const JsonValue& number) {
+  const double out = number.as_double();
+  if (!std::isfinite(out)) number.fail("must be finite, got " + number.describe());
+  return out;
+}
+
 void read_targets(const JsonValue& all, PeftConfig& out) {
   const JsonValue targets = all.at("target_modules");
   if (!targets.is_string())
@@ -128,7 +135,7 @@ double PeftConfig::scale() const {
 
 PeftConfig read_peft_config(const std::string& directory) {
   const JsonDocument document = JsonDocument::read(
-      fmt::format("{}/{}", directory, publishers::kAdapterConfig), {.code = ExitCode::checkpoint});
+      fmt::format("{}/{}", directory, publishers::kAdapterConfig), publishers::kPythonJson);
   const JsonValue all = document.root();
   if (all.at("peft_type").as_string() != "LORA")
     all.at("peft_type").fail("must be \"LORA\", got " + all.at("peft_type").describe());
@@ -137,8 +144,8 @@ PeftConfig read_peft_config(const std::string& directory) {
   PeftConfig out;
   out.rank = all.at("r").as_int64();
   if (out.rank < 1) all.at("r").fail("must be at least 1, got " + all.at("r").describe());
-  out.alpha = all.at("lora_alpha").as_double();
-  if (const JsonValue v = all.find("lora_dropout"); !is_nothing(v)) out.dropout = v.as_double();
+  out.alpha = finite(all.at("lora_alpha"));
+  if (const JsonValue v = all.find("lora_dropout"); !is_nothing(v)) out.dropout = finite(v);
   if (const JsonValue v = all.find("use_rslora"); !is_nothing(v)) out.rslora = v.as_bool();
   if (const JsonValue v = all.find("use_dora"); !is_nothing(v)) out.dora = v.as_bool();
   read_targets(all, out);
