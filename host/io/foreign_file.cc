@@ -109,7 +109,8 @@ std::string contents_in_words(const std::string& directory) {
     return fmt::format(
         "'{}' is a PyTorch pickle: convert it to safetensors with the tool it came from", name);
   if (const std::string name = first([](const std::string& n) {
-        return n.ends_with(".safetensors") && n.find("-of-") != n.npos;
+        return n.ends_with(".safetensors") && n.find("-of-") != n.npos &&
+               !n.ends_with("-00001-of-00001.safetensors");  // the whole model
       });
       !name.empty())
     return fmt::format(

@@ -115,6 +115,8 @@ TEST(WeightFiles, AHalfDownloadedDirectorySaysSo) {
   EXPECT_EQ(hint("model-00001-of-00002.safetensors", "x"),
             "'model-00001-of-00002.safetensors' is a part of a model, but the index of its parts "
             "(*.safetensors.index.json) is missing: download the rest");
+  EXPECT_EQ(hint("model-00001-of-00001.safetensors", "x"),
+            "it contains 'model-00001-of-00001.safetensors': rename it to model.safetensors");
   EXPECT_EQ(hint("weights.safetensors", "x"),
             "it contains 'weights.safetensors': rename it to model.safetensors");
 }
