@@ -9,6 +9,25 @@
 #include "core/system_error.h"
 
 namespace lamina::io {
+namespace {
+
+// Returns the dangling link at `path` or above it; "" if there is none.
+std::string dangling_link_in(const std::string& path) {
+  std::error_code ignored;
+  for (std::filesystem::path at = path; !at.empty(); at = at.parent_path()) {
+    const std::filesystem::file_status status = std::filesystem::symlink_status(at, ignored);
+    if (!std::filesystem::exists(status)) {
+      if (at == at.parent_path()) break;
+      continue;
+    }
+    const bool dangles =
+        std::filesystem::is_symlink(status) && !std::filesystem::exists(at, ignored);
+    return dangles ? at.string() : "";
+  }
+  return "";
+}
+
+}  // namespace
 
 std::string parent_directory(const std::string& path) {
   const std::string parent = std::filesystem::path(path).parent_path().string();
@@ -35,6 +54,10 @@ void make_folders_of(const std::string& path) {
 }
 
 void fail_at(const std::string& path, std::string_view doing, int error_number) {
+  if (const std::string link = dangling_link_in(path); !link.empty())
+    throw UserError(
+        ExitCode::usage,
+        {link, "is a dangling link", {"remove the link, or give the name of its target"}});
   throw DeviceError(
       ExitCode::checkpoint,
       {path,

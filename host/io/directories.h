@@ -21,7 +21,8 @@ void make_folder_of(const std::string& path);
 // Likewise, with those above it.
 void make_folders_of(const std::string& path);
 
-// Throws the DeviceError of class checkpoint "DIR: cannot be created: Permission denied".
+// Throws the DeviceError of class checkpoint "DIR: cannot be created: Permission denied"; the
+// UserError of class usage if the path, or a folder above it, is a dangling link.
 [[noreturn]] void fail_at(const std::string& path, std::string_view doing, int error_number);
 
 }  // namespace lamina::io

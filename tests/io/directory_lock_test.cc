@@ -49,6 +49,16 @@ TEST(DirectoryLock, EndsWithItsProcessHoweverThatEnds) {
   ::close(ready[1]);
 }
 
+TEST(DirectoryLock, ADanglingLinkIsNamed) {
+  TempDir dir;
+  fs::create_symlink("gone", dir / "link");
+  for (const char* run : {"link", "link/", "link/first/run"})
+    EXPECT_ERROR_SAYS(DirectoryLock(dir / run), ExitCode::usage,
+                      dir / "link" +
+                          ": is a dangling link\n"
+                          "  remove the link, or give the name of its target");
+}
+
 TEST(DirectoryLock, LeavesNoDirectoryThatItMadeForNothing) {
   TempDir dir;
   { const DirectoryLock lock(dir / "runs/first"); }
