@@ -155,6 +155,20 @@ TEST(CompressedFile, DamageIsNamedWhereverItIs) {
   EXPECT_ERROR_SAYS(read(dir.write("c.gz", flipped)), ExitCode::data, "incorrect data check");
 }
 
+TEST(CompressedFile, IsKnownWithoutItsEnding) {
+  TempDir dir;
+  const std::string text = some_text();
+  for (const auto& [bytes, by, advice] :
+       {std::tuple{gzipped(text), "gzip", "give it a name that ends in .gz"},
+        {zstd_packed(text), "zstd", "give it a name that ends in .zst"},
+        {std::string("\xfd\x37zXZ\0", 6), "xz", "unpack it with `xz -d`"},
+        {std::string("BZh91AY&SY"), "bzip2", "unpack it with `bzip2 -d`"}})
+    EXPECT_USER_ERROR(
+        documents_of(dir.write("a.txt", bytes), Separator::file, 1 << 16), ExitCode::data,
+        fmt::format("{}: is compressed with {}; expected text\n  {}", dir / "a.txt", by, advice));
+  EXPECT_EQ(documents_of(dir.write("b.txt", "BZh is a text"), Separator::file, 1 << 16).size(), 1u);
+}
+
 TEST(CompressedFile, OneThatGrowsWithoutEndIsRefused) {
   TempDir dir;
   const std::string path = dir.write("a.zst", zstd_packed(std::string(80 << 20, ' ')));
