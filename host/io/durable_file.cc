@@ -99,7 +99,9 @@ DurableFile::DurableFile(std::string path, std::uint64_t expected_bytes, NamedBy
 
 void DurableFile::create_partial(std::uint64_t expected_bytes, NamedBy named_by) {
   struct statvfs disk {};
-  if (expected_bytes > 0 && ::statvfs(parent_directory(path_).c_str(), &disk) == 0) {
+  // Some file systems without a disk, eg /proc, report 0 blocks.
+  if (expected_bytes > 0 && ::statvfs(parent_directory(path_).c_str(), &disk) == 0 &&
+      disk.f_blocks > 0) {
     const std::uint64_t room = static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
     if (room < expected_bytes)
       throw DeviceError(

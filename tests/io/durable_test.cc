@@ -90,6 +90,12 @@ TEST(DurableFile, ReportsTheFailedSystemCall) {
                     "  check that the directory exists");
   EXPECT_ERROR_SAYS(DurableFile(dir / "huge", std::uint64_t{1} << 60), ExitCode::checkpoint,
                     "needs 1152921504606846976 bytes, but the disk has only ");
+  try {
+    DurableFile in_proc("/proc/lamina-test", 21);
+    ADD_FAILURE() << "/proc has a new file";
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()).find("the disk"), std::string::npos) << error.what();
+  }
 }
 
 TEST(DurableFile, ACopyNamesTheFileThatFails) {
