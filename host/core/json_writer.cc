@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/printable.h"
 #include "core/utf8.h"
 
 namespace lamina {
@@ -18,7 +19,8 @@ std::string number(Float value) {
 // Returns whether the character is written unescaped, whatever follows.
 bool is_plain(char c) {
   const auto byte = static_cast<unsigned char>(c);
-  return byte >= 0x20 && byte != 0x7f && byte != '"' && byte != '\\' && byte != 0xc2;
+  return byte >= 0x20 && byte != 0x7f && byte != '"' && byte != '\\' && byte != 0xc2 &&
+         byte != 0xe2;
 }
 
 }  // namespace
@@ -62,7 +64,11 @@ std::string json_quote(std::string_view text) {
           out += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
         else if (c == '\xc2' && static_cast<unsigned char>(text[i + 1]) < 0xa0)  // C1 controls
           out += fmt::format("\\u{:04x}", static_cast<unsigned char>(text[++i]));
-        else
+        else if (overrides_direction(text.substr(i))) {
+          out += fmt::format("\\u20{}{:x}", text[i + 1] == '\x80' ? 2 : 6,
+                             static_cast<unsigned char>(text[i + 2]) & 15);
+          i += 2;
+        } else
           out += c;
     }
   }

@@ -12,6 +12,7 @@
 #include "cli/generate/answer_display.h"
 #include "cli/shell/terminal.h"
 #include "core/json_writer.h"
+#include "core/printable.h"
 #include "trained_run.h"
 
 namespace lamina::cli {
@@ -503,7 +504,7 @@ TEST(ModelText, ControlCharactersAreEscapedOnATerminal) {
 }
 
 TEST(ModelText, OverridesOfDirectionAreEscapedAndTheRestIsNot) {
-  EXPECT_EQ(terminal_text("a\tb\n\xc3\xa9 \xe2\x80\xae\xe2\x81\xa6 \xe2\x80\x94\r\xc2\x9b"),
+  EXPECT_EQ(printable_lines("a\tb\n\xc3\xa9 \xe2\x80\xae\xe2\x81\xa6 \xe2\x80\x94\r\xc2\x9b"),
             "a\tb\n\xc3\xa9 \\xe2\\x80\\xae\\xe2\\x81\\xa6 \xe2\x80\x94\\x0d\\xc2\\x9b");
 }
 

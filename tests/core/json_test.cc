@@ -182,6 +182,13 @@ TEST(JsonWriter, EscapesTerminalControls) {
   EXPECT_EQ(json_quote("a\x1b\x7f\xc2\x9b\xc2\xa9"), "\"a\\u001b\\u007f\\u009b\xc2\xa9\"");
 }
 
+TEST(JsonWriter, EscapesOverridesOfDirection) {
+  const std::string text =
+      "\xe2\x80\xaa\xe2\x80\xae\xe2\x80\xaf\xe2\x81\xa6\xe2\x81\xa9\xe2\x81\xaa";
+  EXPECT_EQ(json_quote(text), "\"\\u202a\\u202e\xe2\x80\xaf\\u2066\\u2069\xe2\x81\xaa\"");
+  EXPECT_EQ(JsonDocument::parse(json_quote(text), "c.json").root().as_string(), text);
+}
+
 TEST(Json, AMissingElementIsAnError) {
   const JsonDocument document = parse("{\n\"a\": [1, [2]]}");
   const JsonValue a = document.root().at("a");

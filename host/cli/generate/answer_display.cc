@@ -2,7 +2,7 @@
 
 #include <exception>
 
-#include "cli/shell/terminal.h"
+#include "core/printable.h"
 
 namespace lamina::cli {
 namespace {
@@ -44,7 +44,7 @@ void AnswerDisplay::show(std::string_view text, chat::AnswerPart part) {
   end_reasoning_without_beginning();
   change(part);
   if (style_.escape_controls)
-    emit(terminal_text(text));
+    emit(printable_lines(text));
   else
     emit(text);
 }

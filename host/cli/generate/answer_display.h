@@ -11,7 +11,7 @@ namespace lamina::cli {
 
 struct AnswerStyle {
   bool dim_reasoning = false;    // with escape sequences
-  bool escape_controls = false;  // see terminal_text()
+  bool escape_controls = false;  // see printable_lines()
 };
 
 // Reasoning is shown between "<think>" and "</think>", whatever marks the model uses. Reasoning

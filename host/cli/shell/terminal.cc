@@ -2,7 +2,6 @@
 #include "cli/shell/terminal.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -63,31 +62,9 @@ void print_bytes(std::string_view text) {
                     {"stdout", "cannot write output: " + system_error_text(failure), {}});
 }
 
-std::string terminal_text(std::string_view text) {
-  // U+202A to U+202E and U+2066 to U+2069 override the direction of text.
-  const auto reverses = [](std::string_view rest) {
-    const auto last = static_cast<unsigned char>(rest[2]);
-    return (rest.starts_with("\xe2\x80") && last >= 0xaa && last <= 0xae) ||
-           (rest.starts_with("\xe2\x81") && last >= 0xa6 && last <= 0xa9);
-  };
-  std::string out;
-  const std::string shown = printable_lines(text);
-  for (std::size_t at = 0; at < shown.size(); ++at) {
-    const std::string_view rest = std::string_view(shown).substr(at);
-    if (rest.size() < 3 || !reverses(rest)) {
-      out += shown[at];
-      continue;
-    }
-    for (const char byte : rest.substr(0, 3))
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
-    at += 2;
-  }
-  return out;
-}
-
 void print_model_text(std::string_view text, bool raw) {
   if (!raw && isatty(output) == 1)
-    print_bytes(terminal_text(text));
+    print(text);
   else
     print_bytes(text);
 }

@@ -20,17 +20,14 @@ struct Terminal {
 // CLICOLOR_FORCE (not empty) on; `mode` overrides both.
 Terminal describe_terminal(int descriptor, ColorMode mode = ColorMode::automatic);
 
-// Writes all text to stdout and flushes it, with control characters and invalid UTF-8 as \xNN (JSON
-// of JsonWriter has neither). Throws BrokenPipe; UserError (exit 4) if stdout is closed or its disk
-// is full. [any thread]
+// Writes all text to stdout and flushes it, as printable_lines() (JSON of JsonWriter is unchanged).
+// Throws BrokenPipe; UserError (exit 4) if stdout is closed or its disk is full. [any thread]
 void print(std::string_view text);
 // Likewise, byte for byte.
 void print_bytes(std::string_view bytes);
 
-// Makes text of a model or a template safe for a terminal: control characters except line feeds and
-// tabs become \xNN, and so do characters that reverse the direction of text.
-std::string terminal_text(std::string_view text);
-// Prints such text: through terminal_text() to a terminal, unless `raw`; else byte for byte.
+// Writes text of a model or a template: through print() to a terminal, unless `raw`; else byte for
+// byte.
 void print_model_text(std::string_view text, bool raw);
 
 // The descriptor that print() writes to: stdout, or the one made by keep_output_apart(). [any
