@@ -11,6 +11,8 @@ namespace lamina::config {
 // The object in config.json with keys that the original model does not have. Other programs ignore
 // it.
 inline constexpr std::string_view kOwnObject = "lamina.";
+// The name of the family, in files with published names that other families read, too.
+inline constexpr std::string_view kOwnFamily = "lamina.family";
 
 // Returns whether the key cannot change the output of a decoder: names, file types, token ids,
 // settings of text generation, and the rest of the base class of configurations in transformers.

@@ -9,6 +9,7 @@
 #include "config/key_paths.h"
 #include "config/layer_pair.h"
 #include "config/model_text.h"
+#include "config/published_keys.h"
 #include "config/wrapper.h"
 #include "core/without_dots.h"
 
@@ -82,9 +83,29 @@ const Schema& identity_schema() {
                                   "",
                                   {{.name = "model_type", .type = Type::string},
                                    {.name = "text_config.model_type", .type = Type::string},
-                                   {.name = "architectures", .type = Type::list}},
+                                   {.name = "architectures", .type = Type::list},
+                                   {.name = std::string(kOwnFamily), .type = Type::string}},
                                   true}}};
   return schema;
+}
+
+// Takes the name of the family from the object "lamina". A family given elsewhere replaces it.
+void take_own_family(const Table& identity, ModelSource& model) {
+  const std::string key = fmt::format("model.{}", kOwnFamily);
+  const Entry* own = identity.find(key);
+  if (own == nullptr || !is_json(own->origin)) return;
+  if (model.family.empty()) {
+    model.family = identity.string(key);
+    model.family_where = own->origin.text;
+  }
+  std::erase_if(model.raw.entries,
+                [&](const RawEntry& entry) { return entry.key == key && is_json(entry.origin); });
+}
+
+void set_family(ModelSource& model, const Table& values) {
+  if (!values.has("family")) return;
+  model.family = values.string("family");
+  model.family_where = values.where("family");
 }
 
 void read_identity(ModelSource& model) {
@@ -97,6 +118,7 @@ void read_identity(ModelSource& model) {
   if (values.has("model.architectures"))
     for (const Value& name : values.list("model.architectures"))
       model.architectures.push_back(*name.get_if<std::string>());
+  take_own_family(values, model);
 }
 
 // Returns the file that describes the model at `path`.
@@ -125,12 +147,12 @@ ModelSource make_model(const std::string& path, const std::string& path_origin,
   if (!path.empty()) {
     Resolved resolved = resolve_file(read_model_file(path, path_origin), path);
     model.raw = std::move(resolved.rest);
-    if (resolved.values.has("family")) model.family = resolved.values.string("family");
+    set_family(model, resolved.values);
     model.where = description_at(path);
     check_family(top, resolved.values);
   }
   model.raw.append(std::move(own));
-  if (top.has("family")) model.family = top.string("family");
+  set_family(model, top);
   read_identity(model);
   return model;
 }
@@ -488,7 +510,7 @@ ModelSource parse_model(std::string_view config_json, const std::string& name,
   ModelSource model{name, name, "", "", "", {}, {}};
   model.raw = resolve_file(parse_json(config_json, name, "model."), name).rest;
   model.raw.append(std::move(own.rest));
-  if (own.values.has("family")) model.family = own.values.string("family");
+  set_family(model, own.values);
   read_identity(model);
   return model;
 }

@@ -28,11 +28,12 @@ const Fields<CheckpointSection>& checkpoint_fields();
 struct ModelSource {
   std::string path;        // as given: an HF directory, a .toml or a .json file; "" when inline
   std::string where;       // the file for messages about missing keys
-  std::string family;      // "" if model_type and architectures determine it
+  std::string family;      // "" if model_type and architectures determine it; see kOwnFamily
   std::string model_type;  // of a config.json
   std::string text_model_type;             // of its text_config, see wrapper.h
   std::vector<std::string> architectures;  // of a config.json
   Raw raw;  // keys "model.<name>", lowest layer first: give it to resolve_model()
+  std::string family_where = {};  // the place of `family`: a line of a file, or an option
 };
 
 struct RunConfig {

@@ -30,9 +30,11 @@ bool is_of_whole(std::string_view key) {
          key.starts_with(kOwnObject);
 }
 
-// Returns "rope_scaling" for "model.rope_scaling.factor".
+// Returns "rope_scaling" for "model.rope_scaling.factor". Members of "lamina" are apart: each
+// is the whole name, so that one in text_config replaces only itself.
 std::string top_name(std::string_view key, std::size_t prefix) {
   key.remove_prefix(prefix);
+  if (key.starts_with(kOwnObject)) return std::string(key);
   return std::string(key.substr(0, key.find('.')));
 }
 

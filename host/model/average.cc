@@ -215,7 +215,7 @@ weights::Exported average_models(std::span<const std::string> paths, const std::
   io::write_weight_files(
       commit.path(), specs, [&](const io::TensorSpec& spec) { return averager.mean(spec); },
       options);
-  check_that_it_loads(commit.path(), plugins);
+  check_that_it_loads(commit.path(), to, plugins);
   commit.commit();
   return out;
 }

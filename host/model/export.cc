@@ -8,12 +8,16 @@
 #include "config/model_keys.h"
 #include "config/published_keys.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "core/log.h"
+#include "io/durable_file.h"
 #include "model/fold.h"
 #include "model/new_directory.h"
 #include "model/open.h"
 #include "model/same_function.h"
+#include "publishers/python_json.h"
 #include "weights/match/tensor_map.h"
+#include "weights/publish/hf_config.h"
 
 namespace lamina::model {
 namespace {
@@ -71,10 +75,42 @@ std::string joined_tensor(const decoder::Model& model, const weights::TensorMap&
   return "";
 }
 
+// Writes the family's name into the config.json of `directory`, which gets the name `to`, if
+// another family reads the published names in it, too: a reader might choose that one.
+void name_family(const decoder::Model& model, const std::string& directory, const std::string& to,
+                 const registry::Catalog& plugins) {
+  const std::string& family = model.family().name();
+  const config::ModelSource source = describe(directory, plugins).source;
+  const std::vector<registry::FamilyFile> others = plugins.other_readers(
+      family, source.model_type, source.architectures, source.text_model_type);
+  if (others.empty() && source.family.empty()) return;
+  const std::string path = directory + "/config.json";
+  io::write_durably(
+      path, weights::with_family(JsonDocument::read(path, publishers::kPythonJson).root(), family));
+  if (others.empty()) return;
+  log::warning(
+      "{}: family '{}' of {} reads the same published names, so config.json also names family "
+      "'{}'; other programs ignore that, and compute the model of the published names; a family of "
+      "another model needs other hf_model_types and hf_architectures",
+      to, others.front().family, others.front().file->path.filename().string(), family);
+}
+
+void check_family(const registry::Family& exported, const registry::Family& reader,
+                  const std::string& to) {
+  if (reader.name() == exported.name()) return;
+  throw UserError(
+      ExitCode::checkpoint,
+      {to,
+       fmt::format("is a model of family '{}' of {}, but is read by family '{}' of {}",
+                   exported.name(), exported.plugin().id, reader.name(), reader.plugin().id),
+       {"authors of plugins: give the family another name, hf_model_types and hf_architectures"}});
+}
+
 }  // namespace
 
-void check_that_it_loads(const std::string& directory, const registry::Catalog& plugins) {
-  const OpenedModel opened = reopen(directory, plugins);
+void check_that_it_loads(const std::string& directory, const std::string& final_name,
+                         const registry::Catalog& plugins) {
+  const OpenedModel opened = reopen(directory, final_name, plugins);
   weights::match_weights(*opened.model, io::WeightFiles(directory));
 }
 
@@ -82,7 +118,9 @@ weights::Exported export_checked(const decoder::Model& model, const std::string&
                                  const std::string& to, const weights::ExportOptions& options,
                                  const registry::Catalog& plugins) {
   return weights::export_to_hf(model, from, to, options, [&](const std::string& written) {
-    const OpenedModel opened = reopen(written, plugins);
+    name_family(model, written, to, plugins);
+    const OpenedModel opened = reopen(written, to, plugins);
+    check_family(model.family(), opened.model->family(), to);
     const weights::TensorMap tensors =
         weights::match_weights(*opened.model, io::WeightFiles(written));
     if (const std::string name = joined_tensor(*opened.model, tensors); !name.empty())

@@ -11,11 +11,14 @@
 
 namespace lamina::model {
 
-// Opens `directory`, which was just written, and checks that all tensors exist with the right
-// shapes. Throws the errors of open_weights() and match_weights().
-void check_that_it_loads(const std::string& directory, const registry::Catalog& plugins);
+// Opens `directory`, which was just written and gets the name `final_name`, and checks that all
+// tensors exist with the right shapes. Throws the errors of open_weights() and match_weights().
+void check_that_it_loads(const std::string& directory, const std::string& final_name,
+                         const registry::Catalog& plugins);
 
-// Calls weights::export_to_hf() with that check.
+// Calls weights::export_to_hf() with that check. If another family of `plugins` reads the published
+// names of the model, config.json also names the model's family. Errors (exit 4): also if another
+// family reads the export nevertheless.
 weights::Exported export_checked(const decoder::Model& model, const std::string& from,
                                  const std::string& to, const weights::ExportOptions& options,
                                  const registry::Catalog& plugins);

@@ -319,8 +319,10 @@ OpenedModel open(const std::string& path, const registry::Catalog& plugins,
   return out;
 }
 
-OpenedModel reopen(const std::string& directory, const registry::Catalog& plugins) {
+OpenedModel reopen(const std::string& directory, const std::string& final_name,
+                   const registry::Catalog& plugins) {
   Description from = describe(directory, plugins);
+  if (from.published) from.source.where = final_name + "/config.json";
   return open_described(from, plugins, {}, is_written(from));
 }
 

@@ -94,8 +94,9 @@ OpenedModel open(const std::string& path, const registry::Catalog& plugins,
                  const std::string& adapter = {});
 
 // Likewise, for a directory that this program has written: without the messages that open() has
-// logged about the same model before.
-OpenedModel reopen(const std::string& directory, const registry::Catalog& plugins);
+// logged about the same model before. `final_name` is the name that the directory will have.
+OpenedModel reopen(const std::string& directory, const std::string& final_name,
+                   const registry::Catalog& plugins);
 
 // Opens a model with weights. Errors: also exit 4 if there are no weights, if `path` is a file that
 // describes no model, or if there is no average.

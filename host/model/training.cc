@@ -137,7 +137,10 @@ bool is_same_adapter(const decoder::Model& a, const decoder::Model& b) {
 config::ModelSource with_own_keys(const Description& from, const config::RunConfig& run) {
   if (!run.model.path.empty()) return run.model;
   config::ModelSource out = from.source;
-  if (!run.model.family.empty()) out.family = run.model.family;
+  if (!run.model.family.empty()) {
+    out.family = run.model.family;
+    out.family_where = run.model.family_where;
+  }
   config::Raw own = run.model.raw;
   out.raw.append(std::move(own));
   return out;
@@ -173,7 +176,8 @@ std::unique_ptr<decoder::Model> make_own(const config::RunConfig& run, const Des
     if (trains_theirs(*model)) return model;
     other_family(run, model->family().name(), theirs, {});
   }
-  const std::string given = registry::load_family(plugins, run.model.family).name();
+  const std::string given =
+      registry::load_family(plugins, run.model.family, run.model.family_where).name();
   if (given == theirs) return make();
   try {
     auto model = make();

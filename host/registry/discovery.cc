@@ -290,6 +290,17 @@ FamilyFile Catalog::find_published(std::string_view model_type,
             model_type);
 }
 
+std::vector<FamilyFile> Catalog::other_readers(std::string_view family, std::string_view model_type,
+                                               const std::vector<std::string>& architectures,
+                                               std::string_view text_model_type) const {
+  std::vector<FamilyFile> out;
+  for (const PluginFile& plugin : plugins_)
+    for (const FamilyNames& other : plugin.manifest.families)
+      if (other.name != family && other.fit(model_type, architectures, text_model_type) > 0)
+        out.push_back({other.name, &plugin});
+  return out;
+}
+
 std::string joined(const std::vector<std::string>& names) {
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }

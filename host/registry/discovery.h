@@ -88,6 +88,12 @@ class Catalog {
                             const std::vector<std::string>& architectures, std::string_view where,
                             std::string_view text_model_type = {}) const;
 
+  // Returns the families with another name than `family` that read such checkpoints. Without the
+  // plugin of `family`, or before it, one of them would be chosen.
+  std::vector<FamilyFile> other_readers(std::string_view family, std::string_view model_type,
+                                        const std::vector<std::string>& architectures,
+                                        std::string_view text_model_type) const;
+
   // Returns the names of all families, sorted and unique.
   std::vector<std::string> family_names() const;
 

@@ -349,7 +349,9 @@ const Family& load_family(const Catalog& catalog, std::string_view name, std::st
 }
 
 const Family& load_family(const Catalog& catalog, const config::ModelSource& model) {
-  if (!model.family.empty()) return load_family(catalog, model.family, model.where);
+  if (!model.family.empty())
+    return load_family(catalog, model.family,
+                       model.family_where.empty() ? model.where : model.family_where);
   if (model.model_type.empty() && model.architectures.empty())
     throw UserError(
         ExitCode::usage,

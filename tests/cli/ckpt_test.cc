@@ -1,4 +1,5 @@
 // lamina ckpt ls, verify and export: output, written files and refusals.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -204,17 +205,20 @@ TEST(CkptExport, LoadsToTheSameBitsInFloat32) {
   expect_same_parameters(newest(), folder / "hf");
 }
 
+double loss_of(const std::string& model, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> words = {
+      "eval",    "-m",      model,   "--data", LAMINA_SOURCE_DIR "/docs/glossary.md",
+      "--dtype", "float32", "--json"};
+  words.insert(words.end(), more.begin(), more.end());
+  const Finished result = lamina_program(words);
+  EXPECT_EQ(result.code, 0) << result.err;
+  return JsonDocument::parse(result.out, "eval").root().at("loss").as_double();
+}
+
 TEST(CkptExport, PredictsAsTheCheckpointDoes) {
   const TempDir folder;
   ASSERT_EQ(ckpt({"export", trained_run(), "--to", folder / "hf"}).code, 0);
-  const auto loss = [](const std::string& directory) {
-    const Finished result =
-        lamina_program({"eval", "-m", directory, "--data", LAMINA_SOURCE_DIR "/docs/glossary.md",
-                        "--dtype", "float32", "--json"});
-    EXPECT_EQ(result.code, 0) << result.err;
-    return JsonDocument::parse(result.out, "eval").root().at("loss").as_double();
-  };
-  EXPECT_EQ(loss(folder / "hf"), loss(newest()));
+  EXPECT_EQ(loss_of(folder / "hf"), loss_of(newest()));
 }
 
 TEST(CkptExport, LeavesOutNamesOfWrapperModules) {
@@ -261,6 +265,53 @@ TEST(CkptExport, NamesTheKeysThatOtherProgramsMiss) {
   EXPECT_THAT(result.err, HasSubstr("other programs ignore logit_scale of the object \"lamina\""));
   EXPECT_THAT(ckpt({"export", trained_run(), "--to", folder / "plain"}).err,
               Not(HasSubstr("other programs ignore")));
+}
+
+// `twin` and `simple` read the same published names.
+TEST(CkptExport, NamesTheFamilyIfAnotherOneReadsThePublishedNames) {
+  const TempDir folder;
+  const std::vector<std::string> with_twin = {"--plugin",
+                                              LAMINA_BUILD_DIR "/tests/cli/plugins/twin.lamina.so"};
+  const auto exported = [&](const std::string& from, const char* to, bool sees_twin) {
+    std::vector<std::string> words = {"ckpt", "export", from, "--to", folder / to};
+    if (sees_twin) words.insert(words.end(), with_twin.begin(), with_twin.end());
+    const Finished result = lamina_program(words);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return result.err;
+  };
+  for (const char* family : {"simple", "twin"}) {
+    std::vector<std::string> words = {
+        "train", folder.write(std::string(family) + ".toml",
+                              fmt::format("family = \"{0}\"\n[model]\nvocab_size = 258\n"
+                                          "hidden_size = 16\nnum_hidden_layers = 2\n"
+                                          "[run]\nout = \"{1}/{0}\"\n[data]\n"
+                                          "train = \"" LAMINA_SOURCE_DIR "/docs/glossary.md\"\n"
+                                          "sequence_length = 32\n"
+                                          "[train]\nsteps = 2\nbatch_size = 2\n",
+                                          family, folder.path()))};
+    words.insert(words.end(), with_twin.begin(), with_twin.end());
+    ASSERT_EQ(lamina_program(words).code, 0) << family;
+  }
+  const char* const kWarning = "of simple.lamina.so reads the same published names";
+  const std::string said = exported(folder / "twin", "hf", true);
+  EXPECT_THAT(said, HasSubstr("hf: family 'simple' of simple.lamina.so reads the same published "
+                              "names, so config.json also names family 'twin'"));
+  EXPECT_THAT(said, Not(HasSubstr("partial-")));
+  EXPECT_THAT(folder.read("hf/config.json"),
+              HasSubstr("\"lamina\": {\n    \"family\": \"twin\"\n  }"));
+  EXPECT_EQ(loss_of(folder / "hf", with_twin), loss_of(folder / "twin", with_twin));
+  const Finished refused = lamina_program({"decode", "-m", folder / "hf", "-p", "a", "-n", "1"});
+  EXPECT_EQ(refused.code, 8) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("hf/config.json:"));
+  EXPECT_THAT(refused.err, HasSubstr("no plugin has family 'twin'; found: "));
+
+  EXPECT_THAT(exported(folder / "hf", "again", true), HasSubstr(kWarning));
+  EXPECT_EQ(folder.read("again/config.json"), folder.read("hf/config.json"));
+  EXPECT_THAT(exported(folder / "simple", "beside", true),
+              HasSubstr("family 'twin' of twin.lamina.so reads the same published names"));
+  EXPECT_EQ(loss_of(folder / "beside", with_twin), loss_of(folder / "simple"));
+  EXPECT_THAT(exported(folder / "simple", "alone", false), Not(HasSubstr("published names")));
+  EXPECT_THAT(folder.read("alone/config.json"), Not(HasSubstr("\"lamina\"")));
 }
 
 TEST(CkptExport, WarnsOfALayoutThatTransformersDoesNotRead) {

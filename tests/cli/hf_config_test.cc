@@ -94,6 +94,19 @@ TEST(HfConfig, OwnKeysAreInAnObjectUnlessTheyAreAtTheirDefaults) {
             0.5);
 }
 
+TEST(HfConfig, TheFamilyIsNamedInTheObject) {
+  const auto named = [](const std::string& config) {
+    return weights::with_family(JsonDocument::parse(config, "config.json").root(), "mine");
+  };
+  EXPECT_EQ(
+      named(R"({"a": 1e-05, "b": {}})"),
+      "{\n  \"a\": 1e-05,\n  \"b\": {},\n  \"lamina\": {\n    \"family\": \"mine\"\n  }\n}\n");
+  const std::string again = named(R"({"lamina": {"x": 2, "family": "other"}, "a": 1})");
+  EXPECT_EQ(again,
+            "{\n  \"a\": 1,\n  \"lamina\": {\n    \"family\": \"mine\",\n    \"x\": 2\n  }\n}\n");
+  EXPECT_EQ(named(again), again);
+}
+
 TEST(HfConfig, ObjectsOfOneObjectAreWrittenTogether) {
   const JsonDocument json = JsonDocument::parse(
       config_of({key("rope.full.theta", 2.0), key("rope.sliding.theta", 1.0)}, {2.0, 3.0}),

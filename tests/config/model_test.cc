@@ -1,5 +1,8 @@
 // Models: published config.json files, model files, and keys declared at run time.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 #include "config/refusal.h"
 #include "config/run_config.h"
@@ -44,6 +47,35 @@ TEST_F(ModelFiles, Example) {
   EXPECT_EQ(resolved.unread[2].key, "model.use_cache");
   ASSERT_EQ(model.raw.nulls.size(), 1u);  // for families in which null has a meaning
   EXPECT_EQ(model.raw.nulls[0].key, "model.sliding_window");
+}
+
+TEST_F(ModelFiles, TheFamilyIsNamedInTheHostsObject) {
+  folder_.write("hub/config.json", R"({"model_type": "simple",
+      "lamina": {"family": "twin", "x": 2}})");
+  const ModelSource model = load_model(folder_ / "hub");
+  EXPECT_EQ(model.family, "twin");
+  EXPECT_EQ(model.family_where, (folder_ / "hub/config.json") + ":2");
+  const auto has = [](const ModelSource& one, const char* key) {
+    return std::ranges::find(one.raw.entries, key, &RawEntry::key) != one.raw.entries.end();
+  };
+  EXPECT_FALSE(has(model, "model.lamina.family"));
+  EXPECT_TRUE(has(model, "model.lamina.x"));
+  const ModelSource other = load_model(folder_ / "hub", {{"family=simple"}, {}});
+  EXPECT_EQ(other.family, "simple");
+  EXPECT_EQ(other.family_where, "--set family=simple");
+  EXPECT_FALSE(has(other, "model.lamina.family"));
+}
+
+// Training writes a changed key into text_config.
+TEST_F(ModelFiles, TheHostsObjectInsideAWrapperLeavesTheOneOutside) {
+  folder_.write("hub/config.json", R"({"text_config": {"lamina": {"a": 1}},
+      "lamina": {"a": 2, "b": 3, "family": "twin"}})");
+  const ModelSource model = load_model(folder_ / "hub");
+  EXPECT_EQ(model.family, "twin");
+  std::vector<std::string> keys;
+  for (const RawEntry& entry : model.raw.entries)
+    keys.push_back(fmt::format("{} = {}", entry.key, to_toml(entry.value)));
+  EXPECT_EQ(keys, (std::vector<std::string>{"model.lamina.a = 1", "model.lamina.b = 3"}));
 }
 
 TEST_F(ModelFiles, KeysOfTheLanguageModelInAWrapper) {

@@ -236,6 +236,19 @@ TEST(Catalog, FindsTheFamilyOfAPublishedConfig) {
                     "architecture Bert; families found: tiny");
 }
 
+TEST(Catalog, ListsOtherFamiliesThatReadAPublishedConfig) {
+  const Folder folder;
+  folder.copy("tiny", "a.lamina.so");
+  const fs::path third = folder.copy("same_architecture", "b.lamina.so");
+  const Catalog catalog = Catalog::scan(only(folder));
+  const auto of_tiny = catalog.other_readers("tiny", "tiny_type", {"TinyForCausalLM"}, "");
+  ASSERT_EQ(of_tiny.size(), 1u);
+  EXPECT_EQ(of_tiny[0].family, "third");
+  EXPECT_EQ(of_tiny[0].file->path, third);
+  EXPECT_TRUE(catalog.other_readers("tiny", "tiny_type", {"Other"}, "").empty());
+  EXPECT_EQ(catalog.other_readers("third", "both", {"Other"}, "tiny_type").size(), 1u);
+}
+
 TEST(Catalog, TwoFilesThatReadAPublishedConfig) {
   const auto found = [](const Folder& folder, const char* where, std::string& printed) {
     ::testing::internal::CaptureStderr();

@@ -93,7 +93,23 @@ const std::string& path_of(const registry::ModelKey& key) {
   return key.hf_name.empty() ? key.key.name : key.hf_name;
 }
 
+// The names of the object and of its member.
+constexpr std::string_view kOwn = config::kOwnObject.substr(0, config::kOwnObject.size() - 1);
+constexpr std::string_view kFamily = config::kOwnFamily.substr(config::kOwnObject.size());
+
 }  // namespace
+
+std::string with_family(const JsonValue& config, std::string_view family) {
+  JsonWriter json(2);
+  json.begin_object();
+  for (const auto& [key, value] : config.members())
+    if (key != kOwn) json.key(key).value(value);
+  json.key(kOwn).begin_object().key(kFamily).value(family);
+  if (const JsonValue own = config.find(kOwn); own && own.is_object())
+    for (const auto& [key, value] : own.members())
+      if (key != kFamily) json.key(key).value(value);
+  return json.end_object().end_object().text() + "\n";
+}
 
 std::string why_unpublished(const registry::FamilyNames& names) {
   if (names.hf_model_types.empty()) return "its plugin declares no model_type";

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
+#include "core/json.h"
 #include "registry/manifest.h"
 #include "registry/model_config.h"
 
@@ -25,6 +27,9 @@ struct HfConfigExtras {
 // have. UserError (exit 4) for a reason of why_unpublished().
 std::string hf_config(const registry::FamilyNames& names, const registry::ModelConfig& config,
                       const HfConfigExtras& extras);
+
+// Returns the text of `config`, a config.json, with the family's name in the object "lamina".
+std::string with_family(const JsonValue& config, std::string_view family);
 
 // The reason why a fresh model of the family has no config.json that others read: its plugin names
 // no model_type or architecture, or only the architecture of a model with encoders, which a fresh

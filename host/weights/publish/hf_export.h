@@ -47,10 +47,10 @@ void check_compressed(const decoder::Model& model, const io::WeightFiles& files)
 // exist and appears complete or not at all: config.json, weights under their published names (as
 // stored, or according to `options`), tokenizer files, generation_config.json. A checkpoint of
 // training that started from a published directory gets its form: names, types, files and
-// config.json. `check` is called with the written directory before it gets its final name, and may
-// throw. Errors: exit 2 if `to` exists, and with options.compressed for a tensor that has no form
-// in that layout; exit 4 if the family cannot be exported, for damaged weights, and for values that
-// the type of their tensor rounds to infinity.
+// config.json. `check` is called with the written directory before it gets its final name; it may
+// change its config.json, and may throw. Errors: exit 2 if `to` exists, and with options.compressed
+// for a tensor that has no form in that layout; exit 4 if the family cannot be exported, for
+// damaged weights, and for values that the type of their tensor rounds to infinity.
 Exported export_to_hf(const decoder::Model& model, const std::string& from, const std::string& to,
                       const ExportOptions& options,
                       const std::function<void(const std::string& directory)>& check = {});
