@@ -331,6 +331,7 @@ ModelConfig Family::configure(const config::Raw& raw, const std::string& where) 
   config::Resolved resolved =
       config::resolve_model(without_ignored(keys, settled), with_implied(keys, settled), where);
   config::Table& values = resolved.values;
+  refuse_unknown_own(keys, name(), raw, resolved.unread, problems);
   refuse_layer_settings(name(), resolved.unread, problems);
   const IdleScaling scaling = settle_idle_scaling(keys, values);
   std::ranges::copy(scaling.published, std::back_inserter(idle));

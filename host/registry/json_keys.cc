@@ -390,6 +390,30 @@ std::vector<std::string> training_differences(const std::vector<ModelKey>& keys,
   return out;
 }
 
+void refuse_unknown_own(const std::vector<ModelKey>& keys, const std::string& family,
+                        const config::Raw& raw, const std::vector<config::RawEntry>& unread,
+                        config::Problems& problems) {
+  std::map<std::string_view, std::string_view> places;  // by member
+  const auto note = [&](const auto& item) {
+    const std::string_view name = without_section(item.key);
+    if (is_json(item.origin) && name.starts_with(config::kOwnObject))
+      places.try_emplace(top_of(name.substr(config::kOwnObject.size())), item.origin.text);
+  };
+  std::ranges::for_each(unread, note);
+  for (const config::RawSection& null : raw.nulls)
+    if (std::ranges::none_of(keys, [&](const ModelKey& key) {
+          return config::is_called(key.key, without_section(null.key));
+        }))
+      note(null);
+  for (const auto& [member, place] : places)
+    problems.add(
+        {std::string(place),
+         fmt::format("'{}{}' changes the model, but family '{}' does not have this key",
+                     config::kOwnObject, member, family),
+         {"a plugin, or a later lamina, wrote the file: give the plugin with --plugin FILE, "
+          "or its folder in LAMINA_PLUGIN_PATH"}});
+}
+
 void refuse_layer_settings(const std::string& family, const std::vector<config::RawEntry>& unread,
                            config::Problems& problems) {
   for (const config::RawEntry& entry : unread)

@@ -50,6 +50,12 @@ std::vector<std::string> changing_keys(const std::vector<ModelKey>& keys,
 std::vector<std::string> training_differences(const std::vector<ModelKey>& keys,
                                               const config::Resolved& resolved);
 
+// Adds a problem for each member of the object "lamina" of `raw` that no key reads: only lamina
+// writes it, with settings that change the model.
+void refuse_unknown_own(const std::vector<ModelKey>& keys, const std::string& family,
+                        const config::Raw& raw, const std::vector<config::RawEntry>& unread,
+                        config::Problems& problems);
+
 // Adds a problem for each key of per_layer_config that the family does not read.
 void refuse_layer_settings(const std::string& family, const std::vector<config::RawEntry>& unread,
                            config::Problems& problems);

@@ -50,6 +50,8 @@ TEST_F(PublishedConfig, WrongValuesHaveTheCodeOfModels) {
       {"path", "5", "'path' must be a string, got 5"},
       {"lamina", R"({"attention_type": "chunk"})", "'chunk_attn_window_size' is not given"},
       {"lamina", R"({"partial_rotary_factor": 0.01})", "model.partial_rotary_factor: "},
+      {"lamina", R"({"ffn_scale": 4.0})", "'lamina.ffn_scale' changes the model, but family"},
+      {"lamina", R"({"family": 5})", "'lamina.family' must be a string, got 5"},
   };
   for (const auto& c : cases) {
     write_config(c.key, c.value);

@@ -785,6 +785,23 @@ TEST(ForeignKeys, AreTheHostsInItsObject) {
   EXPECT_EQ(values.number("logit_scale"), 0.5);
 }
 
+// Only lamina writes the object, so each member changes the model.
+TEST(ForeignKeys, UnknownMembersOfTheHostsObjectAreRefused) {
+  for (const char* members :
+       {R"("ffn_scale": 4.0)", R"("logit_scale": 0.5, "ffn_scale": {"x": 1, "y": 2})",
+        R"("ffn_scale": null)", R"("ffn_scale": [1, null])"}) {
+    const std::string error = refusal("mistral", fmt::format(R"(, "lamina": {{{}}})", members));
+    EXPECT_NE(error.find("'lamina.ffn_scale' changes the model, but family 'mistral' does not have "
+                         "this key\n"),
+              std::string::npos)
+        << members << ": " << error;
+    EXPECT_EQ(error.find("also: "), std::string::npos) << error;
+  }
+  for (const char* members : {"", R"("logit_scale": 0.5)", R"("logit_scale": null)"})
+    EXPECT_EQ(refusal("mistral", fmt::format(R"(, "lamina": {{{}}})", members)), "accepted")
+        << members;
+}
+
 TEST(ForeignKeys, AWindowOfAFamilyWithoutOneHasNoEffect) {
   const ModelConfig config = configure(small_config("llama", R"(, "sliding_window": 8)"));
   ASSERT_EQ(config.idle().size(), 1u);

@@ -85,7 +85,8 @@ struct Key {
   std::string_view hf_name = {};  // path in an exported config.json; empty = the name
   std::uint32_t flags = 0;        // LAMINA_KEY_*
   // A key that the original lacks: config.json has it in the object "lamina", and only if the value
-  // is not the default.
+  // is not the default. Families without the key refuse such a file. The name "family" is the
+  // host's there.
   bool own = false;
   std::string_view doc = {};  // one line, with the unit
 };
