@@ -316,12 +316,21 @@ TEST(PluginNew, KeepsPublishedNamesOfTheShippedPlugin) {
   EXPECT_THAT(folder.read("mine2/README.md"),
               HasSubstr("plugin `llama`. Family `llama2` is here `mine2`."));
   EXPECT_THAT(folder.read("mine2/README.md"), HasSubstr("(docs/from_maxtext.md of lamina)"));
+  EXPECT_THAT(result.out, HasSubstr("The copy still has the published names of llama: change "
+                                    "hf_model_types and\n  hf_architectures once"));
+  EXPECT_THAT(
+      folder.read("mine2/README.md"),
+      HasSubstr("The copy still has the published names of `llama`: change `hf_model_types`"));
 }
 
 TEST(PluginNew, CommandsOnThePageNameTheCopy) {
   const TempDir folder;
-  ASSERT_EQ(plugin(folder, {"new", "mine3", "--from", "xielu", "--dir", folder.path()}).code, 0);
+  const Finished result =
+      plugin(folder, {"new", "mine3", "--from", "xielu", "--dir", folder.path()});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, Not(HasSubstr("published names")));  // it has none
   const std::string page = folder.read("mine3/README.md");
+  EXPECT_THAT(page, Not(HasSubstr("published names")));
   EXPECT_THAT(page, HasSubstr("inspect build/lib/lamina/plugins/mine3.lamina.so mine3\n"));
   EXPECT_THAT(page, Not(HasSubstr("../docs")));
 }
@@ -374,6 +383,11 @@ TEST(PluginNew, SaysWhichPluginsThereAreToStartFrom) {
       plugin(folder, {"new", "two_towers", "--from", "nothing", "--dir", folder.path()});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, HasSubstr("--from: lamina has no plugin 'nothing'\n  there are: "));
+  const Finished plain =
+      plugin(folder, {"new", "two_towers", "--from", "plain_c", "--dir", folder.path()});
+  EXPECT_EQ(plain.code, 2);
+  EXPECT_THAT(plain.err, HasSubstr("--from: 'plain_c' is not in C++; only plugins in C++ can be "
+                                   "copied\n  its sources are in "));
   const Finished near =
       plugin(folder, {"new", "two_towers", "--from", "mamba", "--dir", folder.path()});
   EXPECT_THAT(near.err, HasSubstr("has no plugin 'mamba'\n  did you mean 'mamba2'?\n"));

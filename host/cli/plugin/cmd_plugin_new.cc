@@ -106,21 +106,30 @@ int make(const Arguments& arguments, const Device&) {
                     {to.string(),
                      fmt::format("cannot be created: {}", system_error_text(error.value())),
                      {"choose another folder with --dir"}});
+  const std::string from = arguments.has("from") ? arguments.text("from") : "";
+  bool keeps_names = false;
   try {
-    copy_plugin_sources(arguments.has("from") ? arguments.text("from") : "", to, name);
+    keeps_names = copy_plugin_sources(from, to, name);
   } catch (...) {
     fs::remove_all(to, error);
     throw;
   }
   const fs::path build = to / "build";
-  print(
-      fmt::format("{0}\n"
-                  "  model.cc has the equations. To build, check and look at it:\n"
-                  "    cmake -S {1} -B {2} -DCMAKE_PREFIX_PATH={3}\n"
-                  "    cmake --build {2} && ctest --test-dir {2} --output-on-failure\n"
-                  "    lamina plugin inspect {4}\n",
-                  to.string(), shell_word(to.string()), shell_word(build.string()), cmake_prefix(),
-                  shell_word((build / "lib/lamina/plugins" / (name + ".lamina.so")).string())));
+  const std::string names =
+      keeps_names ? fmt::format(
+                        "  The copy still has the published names of {}: change hf_model_types "
+                        "and\n  hf_architectures once it computes another model.\n",
+                        from)
+                  : "";
+  print(fmt::format(
+      "{0}\n"
+      "{1}"
+      "  model.cc has the equations. To build, check and look at it:\n"
+      "    cmake -S {2} -B {3} -DCMAKE_PREFIX_PATH={4}\n"
+      "    cmake --build {3} && ctest --test-dir {3} --output-on-failure\n"
+      "    lamina plugin inspect {5}\n",
+      to.string(), names, shell_word(to.string()), shell_word(build.string()), cmake_prefix(),
+      shell_word((build / "lib/lamina/plugins" / (name + ".lamina.so")).string())));
   return 0;
 }
 
@@ -140,9 +149,9 @@ Command plugin_new_command() {
                        .value = "DIR"},
                       text_option("from", 0, "PLUGIN",
                                   "Start from the sources of one of lamina's plugins or examples "
-                                  "instead, eg: griffin, a hybrid of recurrences and attention. "
-                                  "Its first family gets the name NAME, others NAME_<family>; the "
-                                  "published names stay.")},
+                                  "in C++ instead, eg: griffin, a hybrid of recurrences and "
+                                  "attention. Its first family gets the name NAME, others "
+                                  "NAME_<family>; the published names stay.")},
           .positionals = {{.name = "NAME", .doc = "The family's name, eg: my_family."}},
           .examples = {"lamina plugin new my_family", "lamina plugin new my_family --dir models",
                        "lamina plugin new my_family --from griffin"},

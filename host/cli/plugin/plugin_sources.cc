@@ -59,8 +59,16 @@ fs::path sources_of(const std::string& plugin) {
   for (const char* where : {"plugins", "examples/plugins"}) {
     const fs::path all = installed(where);
     if (is_plugin(all / plugin)) return all / plugin;
-    for (const auto& item : fs::directory_iterator(all))
-      if (is_plugin(item.path())) names.push_back(item.path().filename().string());
+    for (const auto& item : fs::directory_iterator(all)) {
+      const std::string name = item.path().filename().string();
+      if (is_plugin(item.path()))
+        names.push_back(name);
+      else if (item.is_directory() && name == plugin)
+        throw UserError(ExitCode::usage,
+                        {"--from",
+                         fmt::format("'{}' is not in C++; only plugins in C++ can be copied", name),
+                         {fmt::format("its sources are in {}", item.path().string())}});
+    }
   }
   std::ranges::sort(names);
   const std::string nearest = nearest_name(plugin, names);
@@ -197,17 +205,35 @@ void rename_commands(const std::string& plugin, const std::string& name,
     replace_all(page, fmt::format("{} {}\n", file, from), fmt::format("{} {}\n", file, to));
 }
 
+// Returns whether the families of a plugin read published files.
+bool has_published_names(const fs::path& sources) {
+  return std::ranges::any_of(fs::directory_iterator(sources), [](const auto& item) {
+    return item.is_regular_file() &&
+           read_file(item.path().string(), ExitCode::usage).find(".hf_model_types") !=
+               std::string::npos;
+  });
+}
+
 // The page of the copy: its names, then the page of the original. Links to pages of lamina become
 // their names, because the copy may be anywhere.
 std::string page_of_copy(const std::string& plugin, const std::string& name,
-                         const RenamedFamilies& families, const std::string& original) {
+                         const RenamedFamilies& families, bool is_published,
+                         const std::string& original) {
   std::string out = fmt::format("# {}\n\nStarted from lamina's plugin `{}`.", name, plugin);
   for (const auto& [from, to] : families)
     out += fmt::format(" Family `{}` is here `{}`.", from, to);
   static const std::regex link(R"re(\[[^\]]*\]\((\.\./)+(docs/[^)]*)\))re");
   std::string page = std::regex_replace(original, link, "$2 of lamina");
   rename_commands(plugin, name, families, page);
-  return out + fmt::format(" The page of `{}` follows.\n{}", plugin,
+  if (is_published)
+    out += fmt::format(
+        "\n\nThe copy still has the published names of `{}`: change `hf_model_types` and "
+        "`hf_architectures` once it computes another model, because other programs compute "
+        "the model of these names.\n\n",
+        plugin);
+  else
+    out += " ";
+  return out + fmt::format("The page of `{}` follows.\n{}", plugin,
                            page.substr(std::min(page.find('\n'), page.size())));
 }
 
@@ -224,16 +250,20 @@ std::string options_of_build(const fs::path& sources) {
 
 }  // namespace
 
-void copy_plugin_sources(const std::string& from, const fs::path& to, const std::string& name) {
-  if (from.empty()) return copy_template(to, name);
+bool copy_plugin_sources(const std::string& from, const fs::path& to, const std::string& name) {
+  if (from.empty()) {
+    copy_template(to, name);
+    return false;
+  }
   const fs::path sources = sources_of(from);
+  const bool is_published = has_published_names(sources);
   const RenamedFamilies families = names_of_copy(sources, name);
   check_lengths(from, name, families);
   check_words(sources, from, name);
   copy_files(sources, to, [&](std::string& place, std::string& text) {
     if (place == fmt::format("check/{}.toml", from)) place = fmt::format("check/{}.toml", name);
     if (place == "README.md")
-      text = page_of_copy(from, name, families, text);
+      text = page_of_copy(from, name, families, is_published, text);
     else
       rename_code(from, name, families, text);
   });
@@ -243,6 +273,7 @@ void copy_plugin_sources(const std::string& from, const fs::path& to, const std:
               fmt::format("{} {})", kTemplateName, options_of_build(sources)));
   replace_all(project, kTemplateName, name);
   write_file(to / "CMakeLists.txt", project);
+  return is_published;
 }
 
 }  // namespace lamina::cli
