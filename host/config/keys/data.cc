@@ -70,7 +70,8 @@ const Fields<DataSection>& data_fields() {
            .path_words = {"none"}}),
       field("tokenizer", &DataSection::tokenizer,
             {.preset_text = "train.from, else \"byte\"",
-             .doc = "\"byte\" (one token per byte), or a directory with a tokenizer.json.",
+             .doc = "\"byte\" (one token per byte), or a directory with a tokenizer, such as a "
+                    "tokenizer.json; docs/tokenizers.md lists the files.",
              .path = true,
              .path_words = {"byte"}}),
       field("sequence_length", &DataSection::sequence_length,

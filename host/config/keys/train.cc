@@ -62,9 +62,13 @@ const Fields<TrainSection>& train_fields() {
             {.doc = "Compile each distinct block once and run it once per layer; false unrolls.",
              .hot = true}),
       field("remat", &TrainSection::remat,
-            {.doc = "Values kept for the backward pass: \"none\" keeps everything, \"full\" only "
-                    "the input of each block, \"custom\" follows [train.remat_tags]. Other values "
-                    "are recomputed. `lamina plan` prints the cost of each choice.",
+            {.doc = "Values kept for the backward pass; others are recomputed. \"none\" keeps "
+                    "everything, \"full\" only the input of each block, \"custom\" follows "
+                    "[train.remat_tags]. Between them are \"minimal\", \"minimal_with_context\", "
+                    "\"minimal_flash\", \"save_dot_with_context_except_mlp\", "
+                    "\"save_dot_except_mlpwi\", \"save_dot_except_mlp\", \"save_qkv_proj\", "
+                    "\"save_out_proj\", \"qkv_proj_offloaded\" and \"minimal_offloaded\". `lamina "
+                    "plan` prints the cost of each choice.",
              .hot = true}),
       field("layer_metrics", &TrainSection::layer_metrics,
             {.doc =
