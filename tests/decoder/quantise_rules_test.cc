@@ -176,7 +176,7 @@ TEST(QuantiseRules, AnUnknownFormatListsThoseThatExist) {
                     "--quantize-rule head=int3: 'int3' is not a format; expected int8, "
                     "int4, int4-g64, int4-g128, mxfp4, nvfp4, fp8");
   EXPECT_ERROR_SAYS(weights::parse_quantise_rule("head=itn8"), ExitCode::usage,
-                    "mxfp4, nvfp4, fp8\n  did you mean int8?");
+                    "mxfp4, nvfp4, fp8\n  did you mean 'int8'?");
   EXPECT_ERROR_SAYS(weights::check_quantise_format("--quantize", "gzip"), ExitCode::usage,
                     "--quantize: 'gzip' is not a format; expected int8, int4, int4-g64, "
                     "int4-g128, mxfp4, nvfp4, fp8");

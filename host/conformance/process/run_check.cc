@@ -1,5 +1,6 @@
 #include "conformance/process/run_check.h"
 
+#include <algorithm>
 #include <deque>
 #include <new>
 
@@ -23,9 +24,12 @@ Result skipped(const Check& check, std::string text, bool blocked) {
 Result refused(const Check& check, const Refused& found) {
   if (found.owner() == check.id) return failed(check, found.what());
   constexpr std::size_t kMostText = 160;
-  return skipped(check,
-                 fmt::format("a small model does not open, see {}: {}", found.owner(),
-                             std::string_view(found.what()).substr(0, kMostText)),
+  std::string text = found.what();
+  if (text.size() > kMostText) {
+    text.resize(std::min(kMostText, text.rfind(' ', kMostText)));
+    text += " ...";
+  }
+  return skipped(check, fmt::format("a small model does not open, see {}: {}", found.owner(), text),
                  true);
 }
 

@@ -187,7 +187,7 @@ void check_quantise_format(std::string_view where, std::string_view name) {
   if (std::ranges::find(names, name) != names.end()) return;
   const std::string near = nearest_name(name, std::vector<std::string>(names.begin(), names.end()));
   std::vector<std::string> notes;
-  if (!near.empty()) notes.push_back(fmt::format("did you mean {}?", near));
+  if (!near.empty()) notes.push_back(fmt::format("did you mean '{}'?", near));
   throw UserError(ExitCode::usage,
                   {std::string(where),
                    fmt::format("'{}' is not a format; expected {}", name, fmt::join(names, ", ")),
