@@ -67,6 +67,8 @@ const Exception kNotRun[] = {
     {"docs/cuda.md", "nvcc", "needs nvcc"},
     {"docs/cuda.md", "cmake --build --preset test", "needs nvcc and a GPU"},
     {"docs/cuda.md", "# With the tree", "needs a GPU"},
+    {"docs/debugging_a_model.md", "lamina plugin new",
+     "needs an installation; the session runs with the same plugins from the build"},
     {"docs/engram.md", "lamina bench train", "needs tables of gigabytes"},
     {"docs/gguf.md", "lamina decode", "needs a published model"},
     {"docs/from_maxtext.md", "lamina config import", "needs the files of MaxText"},
