@@ -18,6 +18,7 @@
 #include "model/open.h"
 #include "train/loop/run_directory.h"
 #include "weights/check/difference.h"
+#include "weights/check/finite.h"
 #include "weights/publish/published_form.h"
 #include "weights/weights.h"
 
@@ -190,6 +191,7 @@ weights::Exported average_models(std::span<const std::string> paths, const std::
   const io::WeightFiles& first = *inputs[0].files;
   for (const Input& input : inputs) check_tensors(first, *input.files);
   warn_of_inputs(paths, inputs);
+  for (const Input& input : inputs) weights::require_finite(*input.opened.model, *input.files);
 
   weights::Exported out;
   std::vector<io::TensorSpec> specs;

@@ -278,6 +278,22 @@ TEST(CkptAverage, WarnsOfCheckpointsThatTrainingSetAside) {
   EXPECT_THAT(f.err, Not(HasSubstr("is the same model as")));
 }
 
+TEST(CkptAverage, ValuesMustBeFinite) {
+  const TempDir folder;
+  fs::copy(checkpoint(4), folder / "other");
+  rewrite(checkpoint(4), folder / "other/model.safetensors",
+          [](io::TensorSpec& spec, std::vector<float>& values) {
+            if (spec.name == "norm.weight") values[3] = std::nanf("");
+          });
+  fs::remove(folder / "other/manifest.json");
+  fs::remove(folder / "other/optimizer.safetensors");
+  const Finished f = ckpt({"average", checkpoint(4), folder / "other", "--to", folder / "mean"});
+  EXPECT_EQ(f.code, 4) << f.err;
+  EXPECT_THAT(f.err, HasSubstr("tensor 'norm.weight' has the value nan at [3]; expected finite "
+                               "numbers"));
+  EXPECT_FALSE(fs::exists(folder / "mean"));
+}
+
 TEST(CkptAverage, RefusesOtherTensorsAndLeavesNothing) {
   const TempDir folder;
   fs::copy(checkpoint(4), folder / "other");

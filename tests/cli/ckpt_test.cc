@@ -6,8 +6,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include "backends/cpu/backend.h"
+#include "cli/spoilt_model.h"
 #include "cli/trained_run.h"
 #include "core/json.h"
 #include "io/weight_files.h"
@@ -408,6 +410,26 @@ TEST(CkptExport, SaysThatOtherProgramsLackTheByteTokenizer) {
   EXPECT_EQ(f.code, 0);
   EXPECT_THAT(f.err, HasSubstr("the model reads text as bytes, and other programs do not have this "
                                "tokenizer"));
+}
+
+TEST(CkptExport, ValuesMustBeFinite) {
+  const TempDir folder;
+  const std::string model = folder / "model";
+  ASSERT_EQ(ckpt({"export", trained_run(), "--to", model}).code, 0);
+  spoil_tensor(model, "model.norm.weight", [](std::span<std::byte> bytes) {
+    const float infinite = std::numeric_limits<float>::infinity();
+    std::memcpy(bytes.data() + 3 * sizeof infinite, &infinite, sizeof infinite);
+  });
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{}, {"--dtype", "bfloat16"}, {"--layout", "fused"}}) {
+    std::vector<std::string> words = {"export", model, "--to", folder / "again"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Finished f = ckpt(words);
+    EXPECT_EQ(f.code, 4) << f.err;
+    EXPECT_THAT(f.err, HasSubstr("tensor 'model.norm.weight' has the value inf at [3]; expected "
+                                 "finite numbers"));
+    EXPECT_FALSE(fs::exists(folder / "again"));
+  }
 }
 
 TEST(CkptExport, LeavesNothingBehindWhenWeightsAreDamaged) {

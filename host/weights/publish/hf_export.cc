@@ -2,6 +2,7 @@
 #include "weights/publish/published.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <unordered_map>
@@ -141,8 +142,13 @@ class TransferReader {
   std::span<const std::byte> bytes_of(const Transfer& t) {
     if (t.matrix) return bytes_ = compressed_bytes(*t.matrix, t.spec.name, blocks(t));
     if (quantises_) require_plain_values(t);
-    if (t.tensor < 0) return files_.tensor(t.stored).bytes;
+    if (t.tensor < 0) {
+      if (!quantises_) require_copied_values(t);
+      return files_.tensor(t.stored).bytes;
+    }
     const std::vector<float> values = plan_.reassembled ? assembled(t) : decoded(t);
+    if (!std::ranges::all_of(values, [](float x) { return std::isfinite(x); }))
+      for (const std::string& source : sources(t)) require_finite(files_, source);
     require_range(values, t.spec, to_, quantises_);
     bytes_.resize(values.size() * static_cast<std::size_t>(size_bytes(t.spec.dtype)));
     store(values, t.spec.dtype, 0, bytes_.data());
@@ -150,14 +156,28 @@ class TransferReader {
   }
 
  private:
-  // The quantised matrices of a directory are finite, so its plain tensors must be, too.
-  void require_plain_values(const Transfer& t) const {
-    if (!plan_.reassembled) return require_floats(t.stored);
+  // Returns the stored tensors of its values.
+  std::vector<std::string> sources(const Transfer& t) const {
+    if (!plan_.reassembled) return {t.stored};
+    std::vector<std::string> out;
     const PublishedTensor& tensor = plan_.to.tensors()[static_cast<std::size_t>(t.tensor)];
     for (const int piece : tensor.pieces)
       for (const Piece& source :
            plan_.from.pieces_of(plan_.to.pieces()[static_cast<std::size_t>(piece)].parameter))
-        require_floats(plan_.from.tensor_of(source).name);
+        out.push_back(plan_.from.tensor_of(source).name);
+    return out;
+  }
+
+  // The quantised matrices of a directory are finite, so its plain tensors must be, too.
+  void require_plain_values(const Transfer& t) const {
+    for (const std::string& source : sources(t)) require_floats(source);
+  }
+
+  // The parts of a compressed weight are checked when its values are read.
+  void require_copied_values(const Transfer& t) const {
+    const DType dtype = t.spec.dtype;
+    if (dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16)
+      require_finite(files_, t.stored);
   }
 
   void require_floats(const std::string& stored) const {
