@@ -79,6 +79,8 @@ TEST(BadStep, AWeightThatIsInfiniteFromTheStartIsNamedWithTheOpThatReadsIt) {
       "train", "run.toml", "--quiet", "--set", "train.from=model", "--out", "tuned"};
   const Finished f = w.lamina(words);
   EXPECT_EQ(f.code, 3) << f.err;
+  EXPECT_THAT(f.err, HasSubstr("the weight 'layers.1.feed_forward.w2.weight' is inf at element 30 "
+                               "of [16, 24]; no update mends it, so train from other weights"));
   // The shape is [16, 24] in the file and in the run: element 30 is in row 1.
   EXPECT_THAT(f.err, HasSubstr("before this step the weight 'layers.1.feed_forward.w2.weight' is "
                                "inf at element 30 of [16, 24]"));

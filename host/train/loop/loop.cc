@@ -9,6 +9,7 @@
 #include "runtime/host_access.h"
 #include "train/checkpoint/snapshot.h"
 #include "train/loop/bad_step.h"
+#include "train/loop/non_finite.h"
 #include "train/loop/run_directory.h"
 #include "train/loop/schedule.h"
 #include "weights/publish/peft.h"
@@ -91,6 +92,7 @@ Loop::Loop(const LoopInputs& inputs, decoder::ModelGraph graph, const Backend& b
 
 void Loop::make_weights() {
   const decoder::ParameterTable& parameters = inputs_.model.parameters();
+  std::vector<std::string> bad(parameters.all().size());  // values of train.from, in words
   work_on_all(inputs_.workers, std::ssize(parameters.all()), [&](std::int64_t parameter) {
     const int i = static_cast<int>(parameter);
     const TensorRef& master = state_.masters()[static_cast<std::size_t>(i)];
@@ -108,13 +110,17 @@ void Loop::make_weights() {
       return;
     }
     write_tensor<float>(state_.queue(), master, [&](std::span<float> values) {
-      if (inputs_.start && inputs_.start->has(i))
-        inputs_.start->read(i, values);
-      else
-        weights::initialise(parameters[i], options_.seed, values);
+      if (!inputs_.start || !inputs_.start->has(i))
+        return weights::initialise(parameters[i], options_.seed, values);
+      inputs_.start->read(i, values);
+      if (const auto found = first_non_finite(values))
+        bad[static_cast<std::size_t>(i)] = bad_element_text(parameters[i], *found);
     });
     state_.refresh_copy(i);
   });
+  if (const auto first = std::ranges::find_if_not(bad, &std::string::empty); first != bad.end())
+    log::warning("{}: the weight {}; no update mends it, so train from other weights",
+                 inputs_.start->files().path(), *first);
   begin_magnitudes();
   state_.begin_averages();
 }
