@@ -87,7 +87,8 @@ std::map<std::string, PackedTensors, std::less<>> find_packed(const WeightFiles&
       if (std::string other = part(suffix); !other.empty())
         tensors.others.push_back(std::move(other));
     std::string weight = module + ".weight";
-    if (weight != tensor && files.contains(weight))
+    // An index may list the weight of the model before it was packed.
+    if (weight != tensor && files.shard_without(weight).empty() && files.contains(weight))
       fail(files, tensor,
            fmt::format("tensors '{}' and '{}' are the same weight, packed and plain", tensor,
                        weight),

@@ -195,31 +195,74 @@ void WeightFiles::add_index(const std::string& index_path) {
       return named == shard_of.end() || named->second == file;
     });
   for (const auto& [tensor, file] : shard_of)
-    if (by_name_.count(tensor) == 0) shards_without_.emplace(tensor, (directory / file).string());
+    if (by_name_.count(tensor) == 0)
+      wrong_shards_.emplace(tensor, WrongShard{(directory / file).string(), {}});
+  if (wrong_shards_.empty()) return;
+  for (const SafetensorsFile& file : files_)
+    for (const StoredTensor& tensor : file.tensors())
+      if (const auto wrong = wrong_shards_.find(tensor.name);
+          wrong != wrong_shards_.end() && wrong->second.right.empty())
+        wrong->second.right = file.path();
+}
+
+const std::pair<const std::string, WeightFiles::WrongShard>* WeightFiles::find_wrong(
+    std::string_view name) const {
+  if (wrong_shards_.empty()) return nullptr;
+  if (const auto found = wrong_shards_.find(name); found != wrong_shards_.end()) return &*found;
+  constexpr std::string_view kWeight = ".weight";
+  if (!name.ends_with(kWeight)) return nullptr;
+  const std::string module(name.substr(0, name.size() - kWeight.size()));
+  for (const publishers::PackedNames* names :
+       {&publishers::kCompressedTensorsNames, &publishers::kGptqNames})
+    if (const auto found = wrong_shards_.find(fmt::format("{}{}", module, names->values));
+        found != wrong_shards_.end())
+      return &*found;
+  return nullptr;
 }
 
 std::string_view WeightFiles::shard_without(std::string_view name) const {
-  const auto found = shards_without_.find(name);
-  return found == shards_without_.end() ? std::string_view() : std::string_view(found->second);
+  const auto* found = find_wrong(name);
+  return found ? std::string_view(found->second.named) : std::string_view();
 }
 
 std::string_view WeightFiles::shard_with(std::string_view name) const {
-  if (shard_without(name).empty()) return {};
-  const auto found = std::ranges::find_if(files_, [&](const SafetensorsFile& file) {
-    return std::ranges::find(file.tensors(), name, &StoredTensor::name) != file.tensors().end();
-  });
-  return found == files_.end() ? std::string_view() : std::string_view(found->path());
+  const auto* found = find_wrong(name);
+  return found ? std::string_view(found->second.right) : std::string_view();
 }
 
 std::string WeightFiles::shard_note(std::string_view name) const {
-  const std::string_view wrong = shard_without(name);
-  if (wrong.empty()) return "";
-  if (const std::string_view right = shard_with(name); !right.empty())
-    return fmt::format("the index assigns it to '{}', but it is in '{}': download the index again",
-                       printable(wrong), printable(right));
+  const auto* found = find_wrong(name);
+  if (!found) return "";
+  const auto& [tensor, shard] = *found;
+  const std::string what = tensor == name ? "it" : fmt::format("'{}'", printable(tensor));
+  if (!shard.right.empty())
+    return fmt::format("the index assigns {} to '{}', but it is in '{}': download the index again",
+                       what, printable(shard.named), printable(shard.right));
   return fmt::format(
-      "the index assigns it to '{}', which does not contain it: download that file again",
-      printable(wrong));
+      "the index assigns {} to '{}', which does not contain it: download that file again", what,
+      printable(shard.named));
+}
+
+std::vector<std::string_view> WeightFiles::names_without_shard() const {
+  std::vector<std::string_view> out;
+  for (const auto& [tensor, shard] : wrong_shards_) out.push_back(tensor);
+  return out;
+}
+
+bool WeightFiles::contains(std::string_view name) const {
+  if (by_name_.count(name) > 0 || stored_tensor(name)) return true;
+  check_absent(name);
+  return false;
+}
+
+void WeightFiles::check_absent(std::string_view name) const {
+  if (std::string note = shard_note(name); !note.empty())
+    fail(path_, fmt::format("tensor '{}' is missing", printable(name)), std::move(note));
+}
+
+void WeightFiles::check_index() const {
+  for (const auto& [tensor, shard] : wrong_shards_)
+    if (!shard.right.empty()) check_absent(tensor);
 }
 
 TensorView WeightFiles::tensor(std::string_view name) const {
@@ -234,13 +277,10 @@ TensorView WeightFiles::tensor(std::string_view name) const {
     return found->second.gguf ? view(found->second.gguf->tensor)
                               : files_[found->second.file].tensor(name);
   if (const GgufTensor* stored = stored_tensor(name)) return view(*stored);
+  check_absent(name);
   const std::vector<std::string> names(names_.begin(), names_.end());
   ErrorText error{
       path_, fmt::format("has no tensor '{}' among its {}", printable(name), names_.size()), {}};
-  if (std::string note = shard_note(name); !note.empty()) {
-    error.notes.push_back(std::move(note));
-    throw UserError(ExitCode::checkpoint, std::move(error));
-  }
   if (const std::string near = nearest_name(name, names); !near.empty())
     error.notes.push_back(fmt::format("did you mean '{}'?", near));
   throw UserError(ExitCode::checkpoint, std::move(error));

@@ -30,8 +30,8 @@ bool is_plain_name(std::string_view name);
 // index file, one safetensors file, or the result of gguf_in(), whose tensors get the names of
 // gguf_weights(). The index determines the shard of a tensor. Errors (class checkpoint): no such
 // files, with the contents of the directory; a shard that is missing or outside the directory; an
-// unsupported compression. A tensor that the index lists but its shard lacks is an error only when
-// it is read.
+// unsupported compression. A tensor that the index lists but its shard lacks is an error only for
+// readers that ask for it.
 //   WeightFiles weights("Llama-3.2-1B");
 //   TensorView w = weights.tensor("model.embed_tokens.weight");
 class WeightFiles {
@@ -54,9 +54,15 @@ class WeightFiles {
   // Likewise, and at the end the scales of activations, which names() omits because they do not
   // affect weights.
   std::vector<std::string_view> all_names() const;
-  bool contains(std::string_view name) const {
-    return by_name_.count(name) > 0 || stored_tensor(name);
-  }
+  // Errors: as check_absent().
+  bool contains(std::string_view name) const;
+  // Throws UserError if the index assigns a tensor to a shard that does not contain it. Readers
+  // that choose from names() call it before they do without a tensor: it is damage, not an absence.
+  // REQUIRES: names() does not have it.
+  void check_absent(std::string_view name) const;
+  // Throws UserError for a tensor that exists, but not in the shard that the index names. Readers
+  // of all tensors call it, because names() omits that one.
+  void check_index() const;
   // The name of a packed weight returns its stored numbers. Errors: the tensor is missing (the
   // nearest name is suggested); its type is not supported.
   TensorView tensor(std::string_view name) const;
@@ -82,10 +88,8 @@ class WeightFiles {
   // Returns a note for errors: what the index says about such a tensor, and what to download again;
   // empty for all other tensors.
   std::string shard_note(std::string_view name) const;
-  // All such tensors, with their shards.
-  const std::map<std::string, std::string, std::less<>>& shards_without() const {
-    return shards_without_;
-  }
+  // The names of all such tensors, sorted.
+  std::vector<std::string_view> names_without_shard() const;
   // Returns the file that contains a tensor, or the path of the set if there is none.
   const std::string& path_of(std::string_view name) const;
   std::uint64_t file_bytes() const;
@@ -93,6 +97,11 @@ class WeightFiles {
   const std::vector<SafetensorsFile>& files() const { return files_; }
 
  private:
+  struct WrongShard {
+    std::string named;  // by the index
+    std::string right;  // which contains the tensor; "" if there is none
+  };
+
   // Adds only tensors for which `is_wanted` returns true; all of them without it.
   void add_file(const std::string& path, bool replace = false,
                 const std::function<bool(std::string_view)>& is_wanted = {});
@@ -100,6 +109,9 @@ class WeightFiles {
   void add_gguf(const std::string& path);
   // Names packed weights instead of their tensors.
   void name_packed();
+  // Finds the tensor of `name` that is not in the shard which the index names; for a weight also
+  // the stored numbers of its packed form. Returns nothing for all other tensors.
+  const std::pair<const std::string, WrongShard>* find_wrong(std::string_view name) const;
   // Finds a tensor of a GGUF file by its published name; null if there is none.
   const GgufWeight* gguf_weight(std::string_view name) const {
     const auto found = by_name_.find(name);
@@ -116,7 +128,7 @@ class WeightFiles {
   std::unique_ptr<GgufModel> gguf_;
   std::vector<GgufWeight> gguf_weights_;
   std::vector<std::string_view> names_, activation_scales_;
-  std::map<std::string, std::string, std::less<>> shards_without_;  // by tensor
+  std::map<std::string, WrongShard, std::less<>> wrong_shards_;  // by tensor
   struct Place {
     const GgufWeight* gguf = nullptr;
     std::size_t file = 0;  // index in files_, else

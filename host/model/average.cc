@@ -19,6 +19,7 @@
 #include "train/loop/run_directory.h"
 #include "weights/check/difference.h"
 #include "weights/check/finite.h"
+#include "weights/match/tensor_map.h"
 #include "weights/publish/published_form.h"
 #include "weights/weights.h"
 
@@ -189,6 +190,8 @@ weights::Exported average_models(std::span<const std::string> paths, const std::
   std::vector<Input> inputs;
   for (const std::string& path : paths) inputs.push_back(open_input(path, plugins));
   const io::WeightFiles& first = *inputs[0].files;
+  for (const Input& input : inputs) input.files->check_index();
+  weights::match_weights(*inputs[0].opened.model, first);
   for (const Input& input : inputs) check_tensors(first, *input.files);
   warn_of_inputs(paths, inputs);
   for (const Input& input : inputs) weights::require_finite(*input.opened.model, *input.files);

@@ -20,6 +20,7 @@
 #include "model/open.h"
 #include "support/gguf_conversion.h"
 #include "support/tensor_file.h"
+#include "support/wrong_index.h"
 
 namespace lamina::cli {
 namespace {
@@ -309,6 +310,35 @@ TEST(CkptAverage, RefusesOtherTensorsAndLeavesNothing) {
   EXPECT_FALSE(fs::exists(folder / "mean"));
   EXPECT_EQ(ckpt({"average", checkpoint(4), "--to", folder / "mean"}).code, 2);
   EXPECT_EQ(ckpt({"average", checkpoint(4), checkpoint(2), "--to", folder.path()}).code, 2);
+}
+
+TEST(CkptAverage, BlamesAnIndexThatNamesTheWrongShard) {
+  const TempDir folder;
+  const auto exported = [&](const char* name) {
+    EXPECT_EQ(ckpt({"export", trained_run(), "--to", folder / name}).code, 0);
+    return folder / name;
+  };
+  const std::string right = exported("right"), wrong = exported("wrong"), less = exported("less");
+  lamina::testing::write_wrong_index(
+      wrong, [](std::string_view name) { return name == "model.norm.weight"; });
+  lamina::testing::write_wrong_index(less, [](std::string_view) { return false; });
+  rewrite(less, less + "/a.safetensors", [](io::TensorSpec& spec, std::vector<float>& values) {
+    if (spec.name == "model.norm.weight") values.clear();
+  });
+  const auto says = [&](const std::string& a, const std::string& b, const std::string& text) {
+    const Finished f = ckpt({"average", a, b, "--to", folder / "mean"});
+    EXPECT_EQ(f.code, 4);
+    EXPECT_THAT(f.err, HasSubstr(text));
+    EXPECT_FALSE(fs::exists(folder / "mean"));
+  };
+  const std::string index = wrong +
+                            ": tensor 'model.norm.weight' is missing\n"
+                            "  the index assigns it to '" +
+                            wrong + "/b.safetensors', but it is in '" + wrong + "/a.safetensors'";
+  says(right, wrong, index);
+  says(wrong, right, index);
+  says(wrong, wrong, index);
+  says(less, less, less + ": tensor 'model.norm.weight' is missing\n");
 }
 
 }  // namespace

@@ -6,9 +6,11 @@
 #include <map>
 
 #include "model/open.h"
+#include "support/expect_error.h"
 #include "support/paths.h"
 #include "support/published_weights.h"
 #include "support/temp_dir.h"
+#include "support/wrong_index.h"
 #include "weights/publish/published_form.h"
 
 namespace lamina::testing {
@@ -113,7 +115,8 @@ TEST(Transformers5, ExpertsOfQwen3VlAreExportedAsOnTheHub) {
 // Transformers takes the key at the top alone, whose default depends on the class of the whole; a
 // head with other values than the table is not tied all the same.
 TEST(Transformers5, AWrapperThatDoesNotSayIfTheHeadIsTiedLeavesItToTheWeights) {
-  const auto is_tied = [](const std::string& inside, const std::string& outside, bool has_head) {
+  bool is_indexed = true;
+  const auto is_tied = [&](const std::string& inside, const std::string& outside, bool has_head) {
     TempDir folder;
     const std::string text =
         R"("model_type": "qwen3_vl_text", "vocab_size": 61, "hidden_size": 24, "num_hidden_layers": 1,
@@ -129,6 +132,9 @@ TEST(Transformers5, AWrapperThatDoesNotSayIfTheHeadIsTiedLeavesItToTheWeights) {
     std::vector<FileTensor> tensors = published_form(untied, fresh_values(untied));
     if (!has_head) std::erase_if(tensors, [](const auto& t) { return t.name == "lm_head.weight"; });
     write_tensors(folder / "model.safetensors", tensors);
+    if (!is_indexed)
+      write_wrong_index(folder.path(),
+                        [](std::string_view name) { return name == "lm_head.weight"; });
     return model::open(folder.path(), built_plugins()).model->options().head.tied;
   };
   const std::string tied = R"(, "tie_word_embeddings": true)";
@@ -137,6 +143,9 @@ TEST(Transformers5, AWrapperThatDoesNotSayIfTheHeadIsTiedLeavesItToTheWeights) {
     EXPECT_TRUE(is_tied(inside, "", false)) << inside;
   }
   EXPECT_TRUE(is_tied("", tied, true));  // refused when the weights are read
+  is_indexed = false;
+  EXPECT_ERROR_SAYS(is_tied("", "", true), ExitCode::checkpoint,
+                    "tensor 'lm_head.weight' is missing\n  the index assigns it to '");
 }
 
 // Older files have one tensor per layer, others one for all.

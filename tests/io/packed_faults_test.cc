@@ -7,6 +7,7 @@
 #include "support/expect_error.h"
 #include "support/packed_checkpoint.h"
 #include "support/weight_values.h"
+#include "support/wrong_index.h"
 
 namespace lamina::io {
 namespace {
@@ -84,6 +85,40 @@ TEST(PackedFaults, AScaleOfZeroNeedsValuesOfZero) {
 TEST(PackedFaults, ScalesAreRequired) {
   expect_refusal(without(int4_tensors(), "m.weight_scale"), kInt4,
                  "tensor 'm.weight_packed' has no scales");
+}
+
+// Without one of these tensors the weight would have another form.
+TEST(PackedFaults, AnIndexThatNamesTheWrongShardIsBlamed) {
+  const auto expect_blamed = [](const std::vector<FileBytes>& tensors, const std::string& config,
+                                const std::string& wrong, const std::string& text) {
+    SCOPED_TRACE(wrong);
+    TempDir dir;
+    write_checkpoint(dir.path(), tensors, alone(config));
+    write_wrong_index(dir.path(), [&](std::string_view name) { return name == wrong; });
+    EXPECT_ERROR_SAYS(all_values(StoredWeight(WeightFiles(dir.path()), "m.weight")),
+                      ExitCode::checkpoint,
+                      fmt::format("{} to '{}', but it is in '{}': download the index again", text,
+                                  dir / "b.safetensors", dir / "a.safetensors"));
+  };
+  for (const std::string part : {"m.weight_scale", "m.weight_shape"})
+    expect_blamed(int4_tensors(), kInt4, part,
+                  fmt::format("tensor '{}' is missing\n  the index assigns it", part));
+  expect_blamed(int4_tensors(), kInt4, "m.weight_packed",
+                "tensor 'm.weight' is missing\n  the index assigns 'm.weight_packed'");
+  expect_blamed(
+      int4_tensors(0.5f, true), compressed_tensors_config("pack-quantized", 4, "group", 32, false),
+      "m.weight_zero_point", "tensor 'm.weight_zero_point' is missing\n  the index assigns it");
+}
+
+// The index of a model that was packed later.
+TEST(PackedFaults, AnIndexMayNameThePlainWeight) {
+  TempDir dir;
+  write_checkpoint(dir.path(), int4_tensors(), alone(kInt4));
+  const std::vector<float> want = all_values(StoredWeight(WeightFiles(dir.path()), "m.weight"));
+  write_wrong_index(dir.path(), [](std::string_view) { return false; });
+  dir.write("model.safetensors.index.json",
+            R"({"weight_map":{"m.weight":"a.safetensors","b":"b.safetensors"}})");
+  EXPECT_EQ(all_values(StoredWeight(WeightFiles(dir.path()), "m.weight")), want);
 }
 
 TEST(PackedFaults, ScalesOfAnotherFormShowBothShapes) {

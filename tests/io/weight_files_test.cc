@@ -180,15 +180,31 @@ TEST(WeightFiles, AMissingTensorOfAShardIsAnErrorAtItsUse) {
   EXPECT_EQ(weights.shard_with("c"), "");
   EXPECT_EQ(weights.shard_note("a"), "");
   EXPECT_ERROR_SAYS(static_cast<void>(weights.tensor("b")), ExitCode::checkpoint,
-                    fmt::format("has no tensor 'b' among its 1\n"
+                    fmt::format("tensor 'b' is missing\n"
                                 "  the index assigns it to '{}', but it is in '{}': download the "
                                 "index again",
                                 dir / "x.safetensors", dir / "y.safetensors"));
   EXPECT_ERROR_SAYS(static_cast<void>(weights.tensor("c")), ExitCode::checkpoint,
-                    fmt::format("has no tensor 'c' among its 1\n"
+                    fmt::format("tensor 'c' is missing\n"
                                 "  the index assigns it to '{}', which does not contain it: "
                                 "download that file again",
                                 dir / "y.safetensors"));
+  EXPECT_ERROR_SAYS(static_cast<void>(weights.contains("b")), ExitCode::checkpoint,
+                    "tensor 'b' is missing\n  the index assigns it to '");
+  EXPECT_ERROR_SAYS(weights.check_absent("c"), ExitCode::checkpoint, "tensor 'c' is missing\n");
+  EXPECT_FALSE(weights.contains("d"));
+  weights.check_absent("d");
+  EXPECT_ERROR_SAYS(weights.check_index(), ExitCode::checkpoint, "tensor 'b' is missing\n");
+}
+
+TEST(WeightFiles, AnIndexMayNameTensorsThatNoShardHas) {
+  TempDir dir;
+  write_safetensors(dir / "x.safetensors", {{"a", DType::u8, {1}}}, {}, counting);
+  dir.write("model.safetensors.index.json",
+            R"({"weight_map":{"a":"x.safetensors","c":"x.safetensors"}})");
+  const WeightFiles weights(dir.path());
+  weights.check_index();
+  EXPECT_EQ(weights.names_without_shard(), std::vector<std::string_view>{"c"});
 }
 
 TEST(WeightFiles, AnIndexMayNotLeaveItsDirectory) {

@@ -11,6 +11,7 @@
 #include "support/expect_error.h"
 #include "support/published_model.h"
 #include "support/run_of_file.h"
+#include "support/wrong_index.h"
 #include "weights/publish/hf_export.h"
 
 namespace lamina::testing {
@@ -63,6 +64,20 @@ TEST(MissingPredictions, BeginNoRunUnlessTheyAreNamed) {
   EXPECT_ERROR_SAYS(RunOfFile{file}, ExitCode::checkpoint,
                     "model.num_nextn_predict_layers = 0 omits its prediction layers; or name "
                     "them in train.fresh, to start fresh")
+}
+
+TEST(MissingPredictions, AreNotOmittedIfTheIndexNamesThem) {
+  const TempDir folder;
+  const std::string from = add_golden_model(folder, kGolden);
+  write_wrong_index(from,
+                    [](std::string_view name) { return name.starts_with("model.layers.2."); });
+  const std::string blamed = "but it is in '" + from + "/a.safetensors': download the index again";
+  EXPECT_ERROR_SAYS(model::open(from, built_plugins()), ExitCode::checkpoint, blamed)
+  EXPECT_ERROR_SAYS(
+      model::export_model(from, folder / "export", {}, built_plugins(), cpu::cpu_backend()),
+      ExitCode::checkpoint, blamed)
+  EXPECT_ERROR_SAYS(RunOfFile(write_predicting_run(folder, "fresh = [\"mtp.*\"]\n")),
+                    ExitCode::checkpoint, blamed)
 }
 
 TEST(MissingPredictions, StartFreshWhereTheyAreNamed) {

@@ -18,6 +18,7 @@
 #include "support/models.h"
 #include "support/published_model.h"
 #include "support/run_of_file.h"
+#include "support/wrong_index.h"
 #include "train/loop/eval_step.h"
 #include "weights/publish/hf_export.h"
 #include "weights/publish/published_form.h"
@@ -428,6 +429,20 @@ TEST(TrainFrom, BeginsNoRunWithMissingParameters) {
                         "  'layers.3.feed_forward.w3.weight'\n"
                         "  'layers.3.ffn_norm.weight'\n"
                         "  name in train.fresh those that are to start fresh");
+}
+
+TEST(TrainFrom, BlamesAnIndexThatNamesTheWrongShard) {
+  const TempDir folder;
+  const std::string from = add_golden_model(folder, "llama3_gqa");
+  write_wrong_index(from, [](std::string_view name) { return name == "model.norm.weight"; });
+  for (const char* fresh : {"", "fresh = [\"norm.weight\"]\n"})
+    EXPECT_USER_ERROR(RunOfFile(write_run(folder, from, fresh)), ExitCode::checkpoint,
+                      from +
+                          ": tensor 'model.norm.weight' is missing\n"
+                          "  for parameter 'norm.weight'\n"
+                          "  the index assigns it to '" +
+                          from + "/b.safetensors', but it is in '" + from +
+                          "/a.safetensors': download the index again");
 }
 
 }  // namespace

@@ -138,16 +138,6 @@ std::string tensor_lines(const Differences& found, const std::string& left,
   return out;
 }
 
-// Throws UserError for a tensor that exists, but not in the shard that the index of `files` names.
-void check_index(const io::WeightFiles& files, const io::WeightFiles& other) {
-  for (const auto& [tensor, shard] : files.shards_without())
-    if (!files.shard_with(tensor).empty() || other.contains(tensor))
-      throw UserError(ExitCode::checkpoint,
-                      {files.path(),
-                       fmt::format("tensor '{}' is missing", printable(tensor)),
-                       {files.shard_note(tensor)}});
-}
-
 int run_diff(const Arguments& a, const Device&) {
   const std::string left = directory_of(a.positionals[0]), right = directory_of(a.positionals[1]);
   // An adapter has no other tensors, and a checkpoint has its adapter in this form, too.
@@ -171,8 +161,8 @@ int run_diff(const Arguments& a, const Device&) {
   for (const std::string& set : sets) {
     const io::WeightFiles of_left = open_set(left, set, right, a.globals),
                           of_right = open_set(right, set, left, a.globals);
-    check_index(of_left, of_right);
-    check_index(of_right, of_left);
+    of_left.check_index();
+    of_right.check_index();
     const Differences found = weights::differences(of_left, of_right);
     same = same && found.tensors.empty();
     json.key(set);

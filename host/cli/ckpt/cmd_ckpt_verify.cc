@@ -23,10 +23,11 @@ namespace fs = std::filesystem;
 
 // Checks that each shard contains the tensors that the index assigns to it.
 void check_shards(const io::WeightFiles& files) {
-  if (files.shards_without().empty()) return;
-  const std::string& tensor = files.shards_without().begin()->first;
+  const std::vector<std::string_view> tensors = files.names_without_shard();
+  if (tensors.empty()) return;
+  const std::string_view tensor = tensors.front();
   std::vector<std::string> notes{files.shard_note(tensor)};
-  if (const std::size_t more = files.shards_without().size() - 1; more > 0)
+  if (const std::size_t more = tensors.size() - 1; more > 0)
     notes.push_back(fmt::format("and {} more", more));
   throw UserError(ExitCode::checkpoint,
                   {files.path(), fmt::format("tensor '{}' is missing", printable(tensor)), notes});

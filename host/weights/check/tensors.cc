@@ -240,10 +240,10 @@ struct TensorsOf {
   bool any = false;
 };
 
-TensorsOf tensors_of(const decoder::Model& model, const io::WeightFiles& files,
-                     std::string_view parameter) {
+TensorsOf tensors_among(const std::vector<std::string_view>& names, const decoder::Model& model,
+                        std::string_view parameter) {
   TensorsOf out;
-  for (std::string_view name : files.names())
+  for (std::string_view name : names)
     for (const std::string& spelled :
          spellings(publishers::without_wrappers(name), model.family().tensor_prefixes()))
       for (const registry::TensorRow& row : model.family().tensor_rows()) {
@@ -252,6 +252,16 @@ TensorsOf tensors_of(const decoder::Model& model, const io::WeightFiles& files,
         out.any |= !module.empty() && spelled.starts_with(module);
         if (spelled == row.published) out.whole = name;
       }
+  return out;
+}
+
+// Errors: there are none, but the index names some.
+TensorsOf tensors_of(const decoder::Model& model, const io::WeightFiles& files,
+                     std::string_view parameter) {
+  const TensorsOf out = tensors_among(files.names(), model, parameter);
+  if (!out.any)
+    for (std::string_view name : files.names_without_shard())
+      if (tensors_among({name}, model, parameter).any) files.check_absent(name);
   return out;
 }
 

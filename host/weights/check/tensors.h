@@ -15,7 +15,8 @@ void check_tensors(const decoder::Model& model, const io::WeightFiles& files, st
                    const TensorMap& map);
 
 // Returns the value of tie_word_embeddings that the tensors need; nothing if the model's fits: a
-// head without a tensor is the token table, and a head that differs from the table is not.
+// head without a tensor is the token table, and a head that differs from the table is not. Errors:
+// the index of the files assigns one of both to a shard that does not contain it.
 std::optional<bool> needed_tie(const decoder::Model& model, const io::WeightFiles& files);
 
 }  // namespace lamina::weights

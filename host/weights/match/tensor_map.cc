@@ -63,6 +63,23 @@ class NameMatcher {
         wrapped_.emplace(std::move(bare), stored);
   }
 
+  // Borrows `files`.
+  NameMatcher(const decoder::Model& model, const io::WeightFiles& files, const MayLack& may_lack)
+      : NameMatcher(model, files.path(), files.names(), may_lack, false) {
+    files_ = &files;
+    if (files.gguf())
+      add_stored_names(*files.gguf());
+    else
+      add_plain_blocks();
+  }
+
+  // Matches by the rows of the family, or by our names. Files have them if they have our names.
+  TensorMap run() { return run(files_ && has_own_names()); }
+
+  // The folder of the layers in these names, see folder_of_layers(); empty: none was found.
+  const std::string& layers() const { return layers_; }
+
+ private:
   // Rows may also use the stored name, and then take precedence: a family's row for GGUF files
   // describes the differences from the published form.
   void add_stored_names(const io::GgufModel& gguf) {
@@ -71,22 +88,11 @@ class NameMatcher {
     known_.insert(stored_.begin(), stored_.end());
   }
 
-  // Among several rows with the same tensor name, the first whose shape matches the files is used;
-  // of rows with equal shapes, eg: a square matrix with and without kTranspose, the last.
-  void know_shapes(std::function<Shape(const std::string&)> shape_of) {
-    shape_of_ = std::move(shape_of);
-  }
-
-  // Provides notes about tensors that the index assigns to a shard without them.
-  void know_shards(std::function<std::string(const std::string&)> shard_note) {
-    shard_note_ = std::move(shard_note);
-  }
-
   // Adds names of plain values that are stored under the name of their blocks
   // (publishers/formats.h).
-  void add_plain_blocks(const io::WeightFiles& files) {
+  void add_plain_blocks() {
     for (std::string_view name : names_)
-      if (name.ends_with(publishers::kMxfp4Name.weight) && is_floating(files.tensor(name).dtype))
+      if (name.ends_with(publishers::kMxfp4Name.weight) && is_floating(files_->tensor(name).dtype))
         plain_blocks_.insert(name);
   }
 
@@ -97,20 +103,21 @@ class NameMatcher {
            });
   }
 
-  // Matches by the rows of the family, or by our names.
   TensorMap run(bool own) {
     const auto& parameters = model_.parameters().all();
     std::vector<std::string> lacking;
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const int index = static_cast<int>(i);
-      if (!own)
+      if (!own) {
         find(index);
-      else if (known_.contains(parameters[i].name))
+      } else if (known_.contains(parameters[i].name)) {
         builder_.add_own(index);
-      else if (is_adapter(parameters[i]))
+      } else if (is_adapter(parameters[i])) {
         find(index);  // in a separate file
-      else if (!may_lack(index, parameters[i].name))
-        lacking.push_back(parameters[i].name);
+      } else {
+        check_absent(index, parameters[i].name);
+        if (!may_lack(index, parameters[i].name)) lacking.push_back(parameters[i].name);
+      }
     }
     if (!lacking.empty()) refuse_lacking(where_, lacking);
     TensorMap map = builder_.finish(own);
@@ -118,10 +125,6 @@ class NameMatcher {
     return map;
   }
 
-  // The folder of the layers in these names, see folder_of_layers(); empty: none was found.
-  const std::string& layers() const { return layers_; }
-
- private:
   // A whole prediction layer may be missing and is then initialised; a part of one may not.
   void check_prediction_layers(const TensorMap& map) const {
     std::map<std::int64_t, int> present, lacking;  // one parameter per layer
@@ -169,6 +172,7 @@ class NameMatcher {
         names.push_back(spelling(tensor.name));
         if (!names.back().empty()) continue;
         if (names.size() == 1) break;  // another row may match
+        check_absent(parameter, tensor.name);
         if (fills_) return add_as_others(parameter);
         if (may_lack(parameter, tensor.name)) return;
         missing(parameter, tensor.name);
@@ -178,6 +182,9 @@ class NameMatcher {
       if (layers_.empty()) layers_ = folder_of_layers(names.front(), row->published);
       return builder_.add(parameter, expanded, names);
     }
+    for (const registry::TensorRow* row : rows)
+      for (const ExpandedRow::Tensor& tensor : builder_.expand(parameter, *row).tensors)
+        check_absent(parameter, tensor.name);
     if (fills_ && !rows.empty()) return add_as_others(parameter);
     const std::string name = rows.empty()
                                  ? model_.parameters()[parameter].name
@@ -193,14 +200,16 @@ class NameMatcher {
     return is_fixed(p.desc.init) && p.layer < model_.config().num_layers();
   }
 
-  // Returns whether a later row of the same tensor has to be used, see know_shapes().
+  // Returns whether a later row of the same tensor has to be used. Among several rows with the same
+  // tensor name, the first whose shape matches the files is used; of rows with equal shapes, eg: a
+  // square matrix with and without kTranspose, the last.
   bool has_better_form(int parameter, const std::vector<const registry::TensorRow*>& rows,
                        const ExpandedRow& expanded, const std::string& name) const {
     const Shape& shape = expanded.tensors.front().shape;
     return std::any_of(std::ranges::find(rows, expanded.row) + 1, rows.end(),
                        [&](const registry::TensorRow* later) {
                          return later->published == expanded.row->published &&
-                                ((shape_of_ && shape_of_(name) != shape) ||
+                                ((files_ && io::StoredWeight(*files_, name).shape() != shape) ||
                                  builder_.expand(parameter, *later).tensors.front().shape == shape);
                        });
   }
@@ -218,6 +227,20 @@ class NameMatcher {
     return may_lack_ && may_lack_(model_.parameters()[parameter].name, likely_spelling(name));
   }
 
+  // Returns what the index says about a tensor that its shard lacks, in any spelling; "" for other
+  // tensors.
+  std::string shard_note(const std::string& name) const {
+    if (!files_ || files_->names_without_shard().empty()) return "";
+    for (const std::string& s : spellings(name, model_.family().tensor_prefixes()))
+      if (std::string note = files_->shard_note(s); !note.empty()) return note;
+    return "";
+  }
+
+  // Throws for such a tensor. REQUIRES: spelling() found none for it.
+  void check_absent(int parameter, const std::string& name) const {
+    if (!shard_note(name).empty()) missing(parameter, name);
+  }
+
   [[noreturn]] void missing(int parameter, const std::string& name) const {
     const std::string wanted = likely_spelling(name);
     std::vector<std::string> notes{
@@ -228,8 +251,7 @@ class NameMatcher {
                          folders()->theirs, model_.family().name()),
              {fmt::format("expected names such as '{}'", name),
               "authors of plugins: add the prefix to hf_prefixes"});
-    if (std::string note = shard_note_ ? shard_note_(name) : ""; !note.empty())
-      notes.push_back(std::move(note));
+    if (std::string note = shard_note(name); !note.empty()) notes.push_back(std::move(note));
     add_similar(wanted, notes);
     refuse(where_, fmt::format("tensor '{}' is missing", wanted), notes);
   }
@@ -287,9 +309,8 @@ class NameMatcher {
       plain_blocks_;                                           // stored: names in GGUF files
   std::unordered_map<std::string, std::string_view> wrapped_;  // stored name by bare name
   MayLack may_lack_;
-  std::function<Shape(const std::string&)> shape_of_;
-  std::function<std::string(const std::string&)> shard_note_;
-  bool fills_;  // missing tensors get names like the others
+  const io::WeightFiles* files_ = nullptr;  // null: names alone
+  bool fills_;                              // missing tensors get names like the others
   bool is_checkpoint_;
   MapBuilder builder_;
   std::string layers_;
@@ -367,18 +388,8 @@ void refuse_lacking(const std::string& directory, std::span<const std::string> n
 
 TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& files,
                         const MayLack& may_lack) {
-  NameMatcher names(model, files.path(), files.names(), may_lack, false);
-  if (files.gguf())
-    names.add_stored_names(*files.gguf());
-  else
-    names.add_plain_blocks(files);
-  names.know_shapes([&](const std::string& name) { return io::StoredWeight(files, name).shape(); });
-  names.know_shards([&](const std::string& name) {
-    for (const std::string& s : spellings(name, model.family().tensor_prefixes()))
-      if (std::string note = files.shard_note(s); !note.empty()) return note;
-    return std::string();
-  });
-  TensorMap map = names.run(names.has_own_names());
+  NameMatcher names(model, files, may_lack);
+  TensorMap map = names.run();
   check_tensors(model, files, names.layers(), map);
   check_compression(files, map);
   return map;
@@ -386,10 +397,7 @@ TensorMap match_weights(const decoder::Model& model, const io::WeightFiles& file
 
 bool lacks_predictions(const decoder::Model& model, const io::WeightFiles& files) {
   if (model.mtp_depth() == 0) return false;
-  NameMatcher names(
-      model, files.path(), files.names(), [](auto&, auto&) { return true; }, false);
-  if (files.gguf()) names.add_stored_names(*files.gguf());
-  const TensorMap map = names.run(names.has_own_names());
+  const TensorMap map = NameMatcher(model, files, [](auto&, auto&) { return true; }).run();
   const auto& parameters = model.parameters().all();
   for (std::size_t i = 0; i < parameters.size(); ++i)
     if (parameters[i].layer >= model.config().num_layers() &&
@@ -400,7 +408,7 @@ bool lacks_predictions(const decoder::Model& model, const io::WeightFiles& files
 
 TensorMap match_names(const decoder::Model& model, const std::string& where,
                       const std::vector<std::string_view>& names) {
-  return NameMatcher(model, where, names, {}, true).run(false);
+  return NameMatcher(model, where, names, {}, true).run();
 }
 
 namespace {
