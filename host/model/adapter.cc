@@ -10,6 +10,7 @@
 #include "core/log.h"
 #include "core/suggest.h"
 #include "io/weight_files.h"
+#include "lamina/names.h"
 #include "model/adapter_matrices.h"
 #include "publishers/formats.h"
 #include "weights/match/tensor_map.h"
@@ -237,22 +238,34 @@ class SavedAdapter {
     throw UserError(ExitCode::checkpoint, {where, std::move(what), {note}});
   }
 
+  [[noreturn]] void refuse_kind(const std::string& module) const {
+    refuse(path_, fmt::format("has an adapter of '{}'; lamina supports adapters of whole matrices "
+                              "of the layers",
+                              module));
+  }
+
+  // Also for the head of a model that has no tensor for it, because it is the token table.
+  bool is_head(const std::string& module) const {
+    return std::ranges::any_of(base_.family().tensor_rows(), [&](const registry::TensorRow& row) {
+      return !row.ignore && row.block == 0 && row.param == LAMINA_NAME_HEAD &&
+             weights::is_called(module, decoder::module_name(row.published));
+    });
+  }
+
   void add(const std::string& module) {
     const weights::PublishedTensor* tensor = table_.find(module);
-    if (!tensor) return outside_.push_back(module);
+    if (!tensor && !is_head(module)) return outside_.push_back(module);
     if (!targets_.contains(module))
       refuse(path_,
              fmt::format("has an adapter of '{}', which target_modules of {} does not list", module,
                          publishers::kAdapterConfig),
              "PEFT does not use it: correct one of the two files");
+    if (!tensor) refuse_kind(module);
     const std::vector<weights::Piece> pieces = table_.pieces_of(module);
     const std::string& first = base_.parameters()[pieces.front().parameter].desc.name;
     for (const weights::Piece& piece : pieces) {
       const decoder::Parameter& p = base_.parameters()[piece.parameter];
-      if (!find_matrix(matrices_, p))
-        refuse(path_, fmt::format("has an adapter of '{}'; lamina supports adapters of whole "
-                                  "matrices of the layers",
-                                  module));
+      if (!find_matrix(matrices_, p)) refuse_kind(module);
       const decoder::AdapterTarget target{p.block, p.desc.name, pieces.size() > 1 ? first : ""};
       const decoder::AdapterTarget* known = out_.find(p.block, p.desc.name);
       if (known && *known != target)

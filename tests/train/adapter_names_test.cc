@@ -375,32 +375,45 @@ TEST(AdapterOfPeft, HasNoTensorOfAnotherKind) {
                     "an adapter of a matrix")
 }
 
+// Returns the logits with a tensor of an adapter of `module` beside the others.
+std::vector<float> logits_with_another(const Saved& saved, const std::string& module) {
+  fs::create_directories(saved.folder / "more");
+  const io::WeightFiles files(saved.directory + "/adapter_model.safetensors");
+  std::vector<io::TensorSpec> specs;
+  for (std::string_view name : files.names())
+    specs.push_back({std::string(name), files.tensor(name).dtype, files.tensor(name).shape});
+  const io::TensorSpec first = specs.front();
+  specs.push_back({"base_model.model." + module + ".lora_A.weight", first.dtype, first.shape});
+  io::write_weight_files(
+      saved.folder / "more", specs,
+      [&](const io::TensorSpec& spec) {
+        return files.tensor(files.contains(spec.name) ? spec.name : first.name).bytes;
+      },
+      {.stem = "adapter_model"});
+  fs::copy_file(saved.directory + "/adapter_config.json", saved.folder / "more/adapter_config.json",
+                fs::copy_options::overwrite_existing);
+  return logits_of(load_f32(saved.folder / "model", saved.folder / "more"));
+}
+
 TEST(AdapterOfPeft, IgnoresOtherPartsOfAMultimodalModel) {
   SKIP_WITHOUT("qwen3_5_moe");
-  const Written written("qwen3_5_moe", "\"q_proj\", \"o_proj\"");
-  const std::vector<float> want = logits_of(load_f32(written.folder / "model", written.directory));
-  const auto with_another = [&](const std::string& module) {
-    fs::create_directories(written.folder / "more");
-    const io::WeightFiles files(written.directory + "/adapter_model.safetensors");
-    std::vector<io::TensorSpec> specs;
-    for (std::string_view name : files.names())
-      specs.push_back({std::string(name), files.tensor(name).dtype, files.tensor(name).shape});
-    const io::TensorSpec first = specs.front();
-    specs.push_back({"base_model.model." + module + ".lora_A.weight", first.dtype, first.shape});
-    io::write_weight_files(
-        written.folder / "more", specs,
-        [&](const io::TensorSpec& spec) {
-          return files.tensor(files.contains(spec.name) ? spec.name : first.name).bytes;
-        },
-        {.stem = "adapter_model"});
-    fs::copy_file(written.directory + "/adapter_config.json",
-                  written.folder / "more/adapter_config.json",
-                  fs::copy_options::overwrite_existing);
-    return logits_of(load_f32(written.folder / "model", written.folder / "more"));
-  };
-  EXPECT_EQ(with_another("model.visual.blocks.0.attn.qkv"), want);
-  EXPECT_ERROR_SAYS(with_another("model.language_model.layers.0.self_attn.other"),
+  const Saved saved("qwen3_5_moe", "\"q_proj\", \"o_proj\"");
+  EXPECT_EQ(logits_with_another(saved, "model.visual.blocks.0.attn.qkv"), saved.logits());
+  EXPECT_ERROR_SAYS(logits_with_another(saved, "model.language_model.layers.0.self_attn.other"),
                     ExitCode::checkpoint, "the model has no such module")
+}
+
+// A tied head has no tensor in the files, but it is no part of an encoder.
+TEST(AdapterOfPeft, IsNotOfAHead) {
+  for (const char* golden : {"qwen3_5_moe", "gemma4_31b", "gemma3_7_layers", "llama3_gqa"}) {
+    if (!has_golden_model(golden)) continue;
+    SCOPED_TRACE(golden);
+    const Saved saved(golden, "\"q_proj\", \"o_proj\"");
+    saved.set("target_modules", "\".*\"");
+    EXPECT_ERROR_SAYS(logits_with_another(saved, "lm_head"), ExitCode::checkpoint,
+                      "has an adapter of 'lm_head'; lamina supports adapters of whole matrices of "
+                      "the layers")
+  }
 }
 
 TEST(AdapterOfPeft, NamesTheDirectoryOfItsBase) {
