@@ -54,8 +54,8 @@ std::vector<std::string> keys_that_others_miss(const std::string& directory,
   return out.empty() && matters(is_own) ? names : out;
 }
 
-// Returns a tensor of `written` that joins matrices which the family publishes apart; "" if there
-// is none.
+}  // namespace
+
 std::string joined_tensor(const decoder::Model& model, const weights::TensorMap& written) {
   const weights::TensorMap apart = weights::published_tensors(model),
                            fused = weights::published_tensors(model, weights::Layout::fused);
@@ -74,6 +74,8 @@ std::string joined_tensor(const decoder::Model& model, const weights::TensorMap&
   }
   return "";
 }
+
+namespace {
 
 // Writes the family's name into the config.json of `directory`, which gets the name `to`, if
 // another family reads the published names in it, too: a reader might choose that one.

@@ -16,6 +16,10 @@ namespace lamina::model {
 void check_that_it_loads(const std::string& directory, const std::string& final_name,
                          const registry::Catalog& plugins);
 
+// Returns a tensor of `written` that joins matrices which the family publishes apart; "" if there
+// is none.
+std::string joined_tensor(const decoder::Model& model, const weights::TensorMap& written);
+
 // Calls weights::export_to_hf() with that check. If another family of `plugins` reads the published
 // names of the model, config.json also names the model's family. Errors (exit 4): also if another
 // family reads the export nevertheless.

@@ -16,6 +16,7 @@
 #include "data/sources.h"
 #include "lamina/names.h"
 #include "model/adapter.h"
+#include "model/export.h"
 #include "model/start_keys.h"
 #include "model/teacher.h"
 #include "publishers/formats.h"
@@ -113,9 +114,21 @@ void add_adapter_file(const config::RunConfig& run, const std::string& other, Tr
         module);
   if (const auto missing = weights::module_missing_in_base(*out.model, form ? &*form : nullptr))
     log::warning(
-        "PEFT does not load an adapter of '{}' over this base, whose files have separate modules; "
-        "name these in lora.target_modules: \"{}\"; or `lamina ckpt merge` writes a model for it",
+        "PEFT does not load an adapter of '{}', because transformers has separate modules; name "
+        "these in lora.target_modules: \"{}\"; or `lamina ckpt merge` writes a model for it",
         missing->name, fmt::join(missing->parts, "\", \""));
+}
+
+// Warns about a base of an adapter that only lamina reads right.
+void warn_of_joined(const std::string& base, const decoder::Model& model,
+                    const weights::TensorMap& map) {
+  if (map.own_names()) return;
+  if (const std::string name = joined_tensor(model, map); !name.empty())
+    log::warning(
+        "{}: {} joins matrices that are published apart; transformers does not find them in it, "
+        "and PEFT computes another model with the adapter; `lamina ckpt export --layout published` "
+        "separates them",
+        base, name);
 }
 
 // Returns whether both have the same matrices and compute the same sums. Settings of training may
@@ -501,6 +514,7 @@ Training begin(const config::RunConfig& run, const registry::Catalog& plugins,
       !form.empty())
     out.inherited.files.push_back({std::string(weights::kPublishedFormFile), std::move(form)});
   add_adapter_file(run, from.adapter, out);
+  if (out.model->adapter()) warn_of_joined(from.directory, reader, weights.map());
   return out;
 }
 

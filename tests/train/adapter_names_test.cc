@@ -21,7 +21,9 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 // The adapter of a run without steps on a golden model.
@@ -195,8 +197,9 @@ std::vector<std::string> missing_in_base(const LoraRun& run) {
   return missing ? missing->parts : std::vector<std::string>{};
 }
 
-// PEFT has no such module over a base whose files have its parts.
-TEST(AdapterNames, OfFusedModulesFitBasesThatHaveThem) {
+// PEFT looks for modules of transformers' class, which has the parts of a family that is published
+// with them, whatever the files of the base have.
+TEST(AdapterNames, OfFusedModulesFitFamiliesThatArePublishedWithThem) {
   const auto missing = [](const char* golden, const char* targets) {
     return missing_in_base(Written(golden, targets).run);
   };
@@ -218,8 +221,18 @@ TEST(AdapterNames, OfFusedModulesFitBasesThatHaveThem) {
   LoraRun fused(folder, {"train.from=" + folder / "fused",
                          "lora.target_modules=[\"qkv_proj\", \"gate_up_proj\"]"});
   fused.train(0);
-  EXPECT_THAT(missing_in_base(fused), IsEmpty());
+  EXPECT_THAT(missing_in_base(fused), ElementsAre("q_proj", "k_proj", "v_proj"));
   EXPECT_TRUE(weights::module_missing_in_base(*fused.training.model, nullptr));
+  const auto printed = [&](const std::string& from, const char* out) {
+    ::testing::internal::CaptureStderr();
+    LoraRun run(folder, {"train.from=" + from, "run.out=" + (folder / out),
+                         "lora.target_modules=[\"q_proj\"]"});
+    return ::testing::internal::GetCapturedStderr();
+  };
+  const std::string joined = "joins matrices that are published apart";
+  EXPECT_THAT(printed(folder / "fused", "of_fused"),
+              HasSubstr(folder / "fused" + ": model.layers.0.self_attn.qkv_proj.weight " + joined));
+  EXPECT_THAT(printed(folder / "model", "of_parts"), Not(HasSubstr(joined)));
 }
 
 // An adapter, of q_proj and v_proj by default, which tests change.

@@ -127,12 +127,9 @@ std::optional<MissingModule> module_missing_in_base(const decoder::Model& model,
                                                     const PublishedForm* form) {
   const AdapterNames names(model, form);
   const TensorMap map = published_tensors(model);
-  std::set<std::string> known;  // modules of the base
-  if (form)
-    for (const std::string_view name : form->names()) known.insert(decoder::module_name(name));
-  else
-    for (const PublishedTensor& tensor : map.tensors())
-      known.insert(decoder::module_name(tensor.name));
+  std::set<std::string> known;  // modules of the class, which does not depend on the files
+  for (const PublishedTensor& tensor : map.tensors())
+    known.insert(decoder::module_name(tensor.name));
   for (const PublishedTensor& tensor : map.tensors()) {
     if (tensor.pieces.size() < 2 || !tensor.name.ends_with(publishers::kAdapterUp)) continue;
     const std::string module = module_of_adapter_tensor(names.published(tensor.name));

@@ -42,12 +42,15 @@ class AdapterNames {
 // there is none.
 std::string module_named_as_experts(const decoder::Model& model);
 
-// A module with an adapter that the base does not have: its files have the parts as modules.
+// A module with an adapter that the base does not have in transformers, which has the parts as
+// modules.
 struct MissingModule {
   std::string name;                // "qkv_proj"
   std::vector<std::string> parts;  // "q_proj", "k_proj", "v_proj"
 };
-// Returns the first one, for a base that is published as in `form`; null: in the family's form.
+// Returns the first one; its name is for a base that is published as in `form`, null: in the
+// family's form. The files of the base do not matter: transformers has the same modules for fused
+// ones.
 std::optional<MissingModule> module_missing_in_base(const decoder::Model& model,
                                                     const PublishedForm* form);
 
