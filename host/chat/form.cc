@@ -30,8 +30,9 @@ bool exists(const std::string& path) {
 
 std::optional<JsonDocument> read_json(const std::string& path) {
   if (!exists(path)) return {};
-  return JsonDocument::read(path,
-                            {.code = ExitCode::checkpoint, .max_bytes = std::size_t{256} << 20});
+  return JsonDocument::read(path, {.code = ExitCode::checkpoint,
+                                   .max_bytes = std::size_t{256} << 20,
+                                   .infinite_numbers = true});
 }
 
 jinja::Template parse_file(const std::string& path) {
@@ -215,14 +216,14 @@ std::optional<Form> Form::find(const std::string& directory,
     return out;
   }
   out.add_files(directory);
-  if (out.templates_.empty() && config)
+  if (out.is_empty() && config)
     out.add_templates(config->root().find("chat_template"), config_path + ": chat_template");
   const std::string of_processor = directory + "/" + kProcessorTemplate;
-  if (out.templates_.empty())
+  if (out.is_empty())
     if (const auto json = read_json(of_processor))
       out.add_templates(json->root().find("chat_template"), of_processor + ": chat_template");
-  if (out.templates_.empty()) return {};
-  static_cast<void>(out.pick(true));  // throws if neither choice works
+  if (out.is_empty()) return {};
+  out.require_a_choice();
   return out;
 }
 
@@ -242,29 +243,50 @@ std::string Form::identity() const {
 void Form::add_files(const std::string& directory) {
   for (const std::string& name : io::additional_chat_templates(directory)) {
     const std::string path = directory + "/" + name;
-    templates_.emplace_back(fs::path(name).stem().string(), parse_file(path));
+    add(fs::path(name).stem().string(), [&] { return parse_file(path); });
   }
-  const bool has_default =
-      std::ranges::any_of(templates_, [](const auto& named) { return named.first == kDefault; });
   const std::string own = directory + "/" + kOwnTemplate;
-  if (!has_default && exists(own)) templates_.emplace_back(kDefault, parse_file(own));
+  if (!has(kDefault) && exists(own)) add(kDefault, [&] { return parse_file(own); });
 }
 
 void Form::add_templates(const JsonValue& source, const std::string& place) {
   if (!source || source.is_null()) return;
-  if (source.is_string()) {
-    templates_.emplace_back(kDefault, jinja::Template::parse(source.as_string(), place));
-    return;
-  }
-  const auto add = [&](std::string_view name, const JsonValue& text) {
-    templates_.emplace_back(
-        name, jinja::Template::parse(text.as_string(), fmt::format("{} \"{}\"", place, name)));
+  if (source.is_string())
+    return add(kDefault, [&] { return jinja::Template::parse(source.as_string(), place); });
+  const auto add_named = [&](std::string_view name, const JsonValue& text) {
+    const std::string_view of = text.as_string();
+    add(name, [&] { return jinja::Template::parse(of, fmt::format("{} \"{}\"", place, name)); });
   };
   if (source.is_object())
-    for (const auto& [name, text] : source.members()) add(name, text);
-  else
+    for (const auto& [name, text] : source.members()) add_named(name, text);
+  else if (source.is_array())
     for (const JsonValue named : source.elements())
-      add(named.at("name").as_string(), named.at("template"));
+      add_named(named.at("name").as_string(), named.at("template"));
+  else
+    source.fail("must be a text, or a list or object of named texts, got " + source.describe());
+}
+
+template <typename Parse>
+void Form::add(std::string_view name, const Parse& parse) {
+  try {
+    templates_.emplace_back(name, parse());
+  } catch (const UserError& error) {
+    broken_.emplace_back(name, error);
+  }
+}
+
+bool Form::has(std::string_view name) const {
+  const auto is_it = [name](const auto& named) { return named.first == name; };
+  return std::ranges::any_of(templates_, is_it) || std::ranges::any_of(broken_, is_it);
+}
+
+// Throws if there is no template for conversations without tools, and none for those with tools.
+void Form::require_a_choice() const {
+  try {
+    static_cast<void>(pick(false));
+  } catch (const UserError&) {
+    static_cast<void>(pick(true));
+  }
 }
 
 std::optional<Form> Form::of_gguf(const std::string& path, const std::optional<std::string>& file) {
@@ -280,21 +302,26 @@ std::optional<Form> Form::of_gguf(const std::string& path, const std::optional<s
     if (!value.key.starts_with(kGgufTemplate) || value.key == "tokenizer.chat_templates") continue;
     // "tokenizer.chat_template.tool_use" is the template named "tool_use".
     const std::string_view name = value.key.substr(kGgufTemplate.size());
-    out.templates_.emplace_back(
-        name.starts_with('.') ? std::string(name.substr(1)) : kDefault,
-        jinja::Template::parse(*source.text(value.key), fmt::format("{}: {}", path, value.key)));
+    out.add(name.starts_with('.') ? std::string(name.substr(1)) : kDefault, [&] {
+      return jinja::Template::parse(*source.text(value.key),
+                                    fmt::format("{}: {}", path, value.key));
+    });
   }
-  if (out.templates_.empty()) return {};
-  static_cast<void>(out.pick(true));  // throws if neither choice works
+  if (out.is_empty()) return {};
+  out.require_a_choice();
   return out;
 }
 
 const jinja::Template& Form::pick(bool has_tools) const {
-  for (const char* wanted : {has_tools ? kForTools : kDefault, kDefault})
+  for (const char* wanted : {has_tools ? kForTools : kDefault, kDefault}) {
     for (const auto& [name, parsed] : templates_)
       if (name == wanted) return parsed;
+    for (const auto& [name, error] : broken_)
+      if (name == wanted) throw error;
+  }
   std::vector<std::string> names;
   for (const auto& [name, parsed] : templates_) names.push_back(name);
+  for (const auto& [name, error] : broken_) names.push_back(name);
   throw UserError(ExitCode::data,
                   {directory_,
                    fmt::format("has the chat templates '{}' but none named 'default'",

@@ -5,9 +5,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "chat/conversation.h"
+#include "core/error.h"
 #include "jinja/template.h"
 
 namespace lamina::chat {
@@ -47,7 +50,7 @@ class Form {
   // chat_template.json; in a GGUF file from "tokenizer.chat_template". If there are several named
   // templates, "tool_use" is for conversations with tools, "default" for others. Errors: class data
   // for a model without a template; class checkpoint for damaged JSON; class usage for an invalid
-  // template, with line and column.
+  // template, with line and column, when a conversation uses it, at once if none can be used.
   static Form load(const std::string& directory, const std::optional<std::string>& file = {});
   // Likewise, but returns nothing for a model without a template.
   static std::optional<Form> find(const std::string& directory,
@@ -71,6 +74,14 @@ class Form {
                                      const std::optional<std::string>& file);
   jinja::Variables special_tokens_;
   std::vector<std::pair<std::string, jinja::Template>> templates_;  // by name
+  // Likewise: the errors of those that cannot be parsed, for conversations that use them.
+  std::vector<std::pair<std::string, UserError>> broken_;
+  // Reads a named template with parse().
+  template <typename Parse>
+  void add(std::string_view name, const Parse& parse);
+  bool has(std::string_view name) const;
+  bool is_empty() const { return templates_.empty() && broken_.empty(); }
+  void require_a_choice() const;
   // `source`: a text, an object of texts by name, or a list of objects with name and template.
   // `place`: its location, for errors.
   void add_templates(const JsonValue& source, const std::string& place);

@@ -128,6 +128,30 @@ TEST(ChatForm, AdditionalTemplatesAreReadBesideTheOwnFile) {
   EXPECT_NE(Form::load(model.path()).identity(), identity);
 }
 
+// As in transformers, which compiles the chosen template only.
+TEST(ChatForm, ATemplateThatIsNotUsedMayBeWrong) {
+  TempDir model;
+  model.write("chat_template.jinja", "plain");
+  model.write("additional_chat_templates/tool_use.jinja", "{{ ");
+  Conversation conversation = one_message("hi");
+  const Form form = Form::load(model.path());
+  EXPECT_EQ(form.render(conversation).text, "plain");
+  conversation.set_tools(JsonDocument::parse(R"([{"type": "function"}])", "tools.json"));
+  EXPECT_ERROR_SAYS(form.render(conversation), ExitCode::usage, "tool_use.jinja");
+  model.write("chat_template.jinja", "{% if");
+  EXPECT_ERROR_SAYS(Form::load(model.path()), ExitCode::usage, "tool_use.jinja");
+}
+
+TEST(ChatForm, TheConfigMayHaveInfiniteNumbers) {
+  TempDir model;
+  model.write("tokenizer_config.json",
+              R"({"model_max_length": Infinity, "chat_template": "config"})");
+  EXPECT_EQ(rendered(model), "config");
+  model.write("tokenizer_config.json", R"({"chat_template": 5})");
+  EXPECT_ERROR_SAYS(Form::load(model.path()), ExitCode::checkpoint,
+                    "must be a text, or a list or object of named texts, got 5");
+}
+
 TEST(ChatForm, ATemplateForToolsAloneServesConversationsWithTools) {
   TempDir model;
   model.write("additional_chat_templates/tool_use.jinja", "{{ tools | length }} tools");
