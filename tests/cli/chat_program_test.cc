@@ -472,6 +472,9 @@ TEST(ChatReasoning, MarksOfTheUserComeInPairs) {
     EXPECT_EQ(alone.err, "error: --reasoning-begin: requires --reasoning-end\n");
     EXPECT_EQ(run_shell(line + "'' --reasoning-end b").err,
               "error: --reasoning-begin: got ''; expected at least one character\n");
+    EXPECT_EQ(run_shell(line + "b --reasoning-end b").err,
+              "error: --reasoning-end: is 'b', as --reasoning-begin; expected another text, or "
+              "reasoning never ends\n");
   }
 }
 

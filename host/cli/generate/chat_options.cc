@@ -152,6 +152,12 @@ void check_marks(const Arguments& a) {
       throw UserError(ExitCode::usage,
                       {fmt::format("--{}", name), "got ''; expected at least one character", {}});
   }
+  if (a.has(kMarkOptions[0]) && a.text(kMarkOptions[0]) == a.text(kMarkOptions[1]))
+    throw UserError(ExitCode::usage,
+                    {fmt::format("--{}", kMarkOptions[1]),
+                     fmt::format("is '{}', as --{}; expected another text, or reasoning never ends",
+                                 a.text(kMarkOptions[1]), kMarkOptions[0]),
+                     {}});
 }
 
 std::optional<chat::ReasoningMarks> given_marks(const Arguments& a,
