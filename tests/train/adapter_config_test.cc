@@ -163,6 +163,9 @@ TEST(AdapterConfig, SaysWhyAnAdapterThatChangesItsBaseIsRefused) {
                     "PEFT changes the base when it loads such an adapter, which lamina does "
                     "not support\n"
                     "  save it again with path_initial_model_for_weight_conversion of PEFT");
+  EXPECT_ERROR_SAYS(read_with("init_lora_weights", "\"of tomorrow\""), ExitCode::checkpoint,
+                    "is \"of tomorrow\", which lamina does not know: it may change the base\n"
+                    "  save it again with path_initial_model_for_weight_conversion of PEFT");
 }
 
 bool names(const std::string& targets, const std::string& module,

@@ -53,9 +53,10 @@ constexpr std::string_view kWithoutEffect[] = {
     "lora_ga_config",
 };
 
-// Initialisations of an adapter that do not change the base. With others (pissa, olora, corda,
-// loftq, lora_ga) PEFT changes the base when it loads the adapter.
+// Initialisations of an adapter that do not change the base.
 constexpr std::string_view kPlainStarts[] = {"gaussian", "eva", "orthogonal", "mica"};
+// Beginnings of the others: with them PEFT changes the base when it loads the adapter.
+constexpr std::string_view kChangingStarts[] = {"pissa", "olora", "corda", "loftq", "lora_ga"};
 
 const char* const kMerge =
     "merge it into its model with PEFT, if possible, and use the merged "
@@ -88,10 +89,14 @@ void check_keys(const JsonValue& all) {
 
 void check_start(const JsonValue& start) {
   if (is_nothing(start) || start.is_bool()) return;
-  if (contains(kPlainStarts, start.as_string())) return;
+  const std::string_view word = start.as_string();
+  if (contains(kPlainStarts, word)) return;
+  const bool is_known = std::ranges::any_of(
+      kChangingStarts, [&](std::string_view known) { return word.starts_with(known); });
   start.fail("is " + start.describe() +
-                 ": PEFT changes the base when it loads such an adapter, which lamina does not "
-                 "support",
+                 (is_known ? ": PEFT changes the base when it loads such an adapter, which lamina "
+                             "does not support"
+                           : ", which lamina does not know: it may change the base"),
              {"save it again with path_initial_model_for_weight_conversion of PEFT, or merge it "
               "into its model"});
 }
