@@ -181,6 +181,12 @@ void Catalog::add_file(const fs::path& path, FoundBy found_by) {
   }
 }
 
+void require_trusted(const fs::path& file) {
+  if (::geteuid() != 0 || SearchEnvironment::of_process().trusts_writable) return;
+  if (std::string why = writable_by_anyone(file); !why.empty())
+    throw PluginError({file.string(), std::move(why), {std::string(kTrust)}});
+}
+
 std::vector<std::string> Catalog::family_names() const {
   std::set<std::string> names;
   for (const PluginFile& plugin : plugins_)

@@ -43,6 +43,9 @@ SearchPath search_path(std::vector<std::filesystem::path> files,
                        const SearchEnvironment& environment,
                        std::vector<std::filesystem::path> named_folders = {});
 
+// Throws PluginError if the process runs as root, and any user can change the file.
+void require_trusted(const std::filesystem::path& file);
+
 // How a plugin was found. Among plugins with the same family a later kind takes precedence.
 enum class FoundBy { folder, named_folder, named_file };
 

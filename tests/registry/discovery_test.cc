@@ -297,6 +297,13 @@ TEST(Catalog, RootRefusesAFileThatAnyoneMayChange) {
   EXPECT_ERROR_SAYS(Catalog::scan(search).find("tiny"), ExitCode::plugin, "any user can change");
   search.refuse_writable = false;
   EXPECT_EQ(Catalog::scan(search).find("tiny").family, "tiny");
+  if (::geteuid() != 0) {
+    EXPECT_NO_THROW(require_trusted(file));
+    return;
+  }
+  EXPECT_ERROR_SAYS(require_trusted(file), ExitCode::plugin, "any user can change");
+  fs::permissions(file, fs::perms::others_write, fs::perm_options::remove);
+  EXPECT_NO_THROW(require_trusted(file));
 }
 
 TEST(Catalog, RootGetsAMessageAboutSkippedPlugins) {

@@ -15,6 +15,7 @@
 #include "conformance/result_text.h"
 #include "core/program_path.h"
 #include "core/write_all.h"
+#include "registry/discovery.h"
 
 namespace lamina::cli {
 namespace {
@@ -69,6 +70,7 @@ PluginSubject subject_of(const Arguments& arguments, const Device& device) {
     std::error_code error;
     if (!std::filesystem::is_regular_file(what, error))
       (void)choose_plugin(what, arguments.globals);
+    registry::require_trusted(what);
     return {std::filesystem::absolute(what), settings, compute};
   }
   const registry::PluginFile plugin = choose_plugin(what, arguments.globals);
