@@ -225,8 +225,8 @@ inline Tensor Scope::param(std::string_view name, std::initializer_list<std::int
   desc.init_b = options.init.b;
   desc.flags = options.flags | param_flags_;
   // An older host, which does not know the flag, quantises the matrix.
-  if (loading_host && loading_host->abi_minor < 9) desc.flags &= ~LAMINA_PARAM_NO_QUANTIZE;
-  if ((desc.flags & LAMINA_PARAM_UNSHARED) && loading_host && loading_host->abi_minor < 8)
+  if (build_->api->abi_minor < 9) desc.flags &= ~LAMINA_PARAM_NO_QUANTIZE;
+  if ((desc.flags & LAMINA_PARAM_UNSHARED) && build_->api->abi_minor < 8)
     raise(Error(LAMINA_ERROR_UNSUPPORTED,
                 "parameter '" + full_name +
                     "' is unshared, which needs plugin ABI 0.8; this host "
