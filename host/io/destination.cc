@@ -78,9 +78,14 @@ Destination destination_of(const std::string& path) {
   }
   if (::stat(path.c_str(), &status) != 0) {
     const int error = errno;
-    if (::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode))
+    if (dangling_link_in(path) == path)
       refuse(path, fmt::format("is a dangling link: {}", system_error_text(error)),
              "remove the link, or give the name of its target");
+    if (::lstat(path.c_str(), &status) == 0)  // its target cannot be looked up
+      throw UserError(ExitCode::checkpoint,
+                      {path,
+                       fmt::format("cannot be written: {}", system_error_text(error)),
+                       {"check the disk and the permissions of the link's target"}});
     return {path};  // a new file; opening it reports errors
   }
   if (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode)) return {path, true};

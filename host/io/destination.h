@@ -15,7 +15,7 @@ struct Destination {
 };
 
 // Checks the file system without writing. UserError: an empty name, a directory, a socket, a block
-// device, a dangling link (exit 2); a file without write permission (exit 4).
+// device, a dangling link (exit 2); a file that cannot be written (exit 4).
 Destination destination_of(const std::string& path);
 
 // From now on /dev/stdout and the other names of descriptor 1 refer to `descriptor`, where the

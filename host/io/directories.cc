@@ -1,6 +1,7 @@
 #include "io/directories.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <filesystem>
@@ -11,20 +12,12 @@
 namespace lamina::io {
 namespace {
 
-// Returns the dangling link at `path` or above it; "" if there is none.
-std::string dangling_link_in(const std::string& path) {
-  std::error_code ignored;
-  for (std::filesystem::path at = path; !at.empty(); at = at.parent_path()) {
-    const std::filesystem::file_status status = std::filesystem::symlink_status(at, ignored);
-    if (!std::filesystem::exists(status)) {
-      if (at == at.parent_path()) break;
-      continue;
-    }
-    const bool dangles =
-        std::filesystem::is_symlink(status) && !std::filesystem::exists(at, ignored);
-    return dangles ? at.string() : "";
-  }
-  return "";
+// Returns whether the target of a link is missing. One that cannot be looked up now, eg on a
+// failing disk, may exist.
+bool dangles(const std::string& link) {
+  struct stat target {};
+  return ::stat(link.c_str(), &target) != 0 &&
+         (errno == ENOENT || errno == ENOTDIR || errno == ELOOP);
 }
 
 }  // namespace
@@ -53,17 +46,32 @@ void make_folders_of(const std::string& path) {
   if (ec) fail_at(parent_directory(path), "cannot be created", ec.value());
 }
 
-void fail_at(const std::string& path, std::string_view doing, int error_number) {
+std::string dangling_link_in(const std::string& path) {
+  std::error_code ignored;
+  for (std::filesystem::path at = path; !at.empty(); at = at.parent_path()) {
+    const std::filesystem::file_status status = std::filesystem::symlink_status(at, ignored);
+    if (std::filesystem::is_symlink(status)) return dangles(at.string()) ? at.string() : "";
+    if (std::filesystem::exists(status) || at == at.parent_path()) break;
+  }
+  return "";
+}
+
+void refuse_dangling_link(const std::string& path) {
   if (const std::string link = dangling_link_in(path); !link.empty())
     throw UserError(
         ExitCode::usage,
         {link, "is a dangling link", {"remove the link, or give the name of its target"}});
-  throw DeviceError(
-      ExitCode::checkpoint,
-      {path,
-       fmt::format("{}: {}", doing, system_error_text(error_number)),
-       {error_number == ENOTDIR ? "a part of the path is a file, not a folder; choose another path"
-                                : "check the disk and the permissions of the folder"}});
+}
+
+void fail_at(const std::string& path, std::string_view doing, int error_number) {
+  const std::string link = dangling_link_in(path);
+  throw DeviceError(ExitCode::checkpoint,
+                    {path,
+                     fmt::format("{}: {}", doing, system_error_text(error_number)),
+                     {!link.empty() ? fmt::format("{} is a dangling link: restore its target", link)
+                      : error_number == ENOTDIR
+                          ? "a part of the path is a file, not a folder; choose another path"
+                          : "check the disk and the permissions of the folder"}});
 }
 
 }  // namespace lamina::io

@@ -21,8 +21,15 @@ void make_folder_of(const std::string& path);
 // Likewise, with those above it.
 void make_folders_of(const std::string& path);
 
-// Throws the DeviceError of class checkpoint "DIR: cannot be created: Permission denied"; the
-// UserError of class usage if the path, or a folder above it, is a dangling link.
+// Returns the link at `path`, or in the folders above it, whose target is missing; "" if there is
+// none. A target that cannot be looked up counts as present.
+std::string dangling_link_in(const std::string& path);
+
+// Throws the UserError of class usage that names such a link.
+void refuse_dangling_link(const std::string& path);
+
+// Throws the DeviceError of class checkpoint "DIR: cannot be created: Permission denied". Its note
+// names a dangling link.
 [[noreturn]] void fail_at(const std::string& path, std::string_view doing, int error_number);
 
 }  // namespace lamina::io

@@ -46,6 +46,7 @@ std::string holder_of(int fd) {
 
 DirectoryLock::DirectoryLock(std::string directory)
     : directory_(trimmed_path(std::move(directory))) {
+  refuse_dangling_link(directory_);
   lock();
 }
 

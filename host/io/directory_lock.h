@@ -18,9 +18,9 @@ inline constexpr const char* kLockName = "lock";
 //   if (!lock.problem().empty()) log::warning("{}", lock.problem());
 class DirectoryLock {
  public:
-  // Creates the directory if it is missing. Errors: UserError of class checkpoint if another
-  // process holds the lock, with its name; DeviceError of that class if the file cannot be created,
-  // or is a link or a FIFO, which are not followed.
+  // Creates the directory if it is missing. Errors: UserError of class usage for a dangling link,
+  // and of class checkpoint if another process holds the lock, with its name; DeviceError of that
+  // class if the file cannot be created, or is a link or a FIFO, which are not followed.
   explicit DirectoryLock(std::string directory);
   DirectoryLock(const DirectoryLock&) = delete;
   DirectoryLock& operator=(const DirectoryLock&) = delete;

@@ -277,6 +277,10 @@ TEST(NewDirectory, AnEmptyNameAndALinkToNothingAreRefusedAtOnce) {
       EXPECT_EQ(f.code, 2);
       EXPECT_THAT(f.err, HasSubstr("is a dangling link; --to must be a new directory"));
     }
+    words.back() = folder / "dangling/model";
+    f = ckpt(words);
+    EXPECT_EQ(f.code, 2);
+    EXPECT_THAT(f.err, HasSubstr(folder / "dangling" + ": is a dangling link\n"));
   }
 }
 

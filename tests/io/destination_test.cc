@@ -122,6 +122,9 @@ TEST(Destination, PathsThatCannotHoldAFileAreRefused) {
   EXPECT_ERROR_SAYS(destination_of(dir / "dangling"), ExitCode::usage,
                     "dangling: is a dangling link: no such file or directory");
   EXPECT_ERROR_SAYS(destination_of(dir / "loop"), ExitCode::usage, "loop: is a dangling link");
+  fs::create_symlink(std::string(300, 'x'), dir / "far");
+  EXPECT_ERROR_SAYS(destination_of(dir / "far"), ExitCode::checkpoint,
+                    "far: cannot be written: file name too long");
   ::close(server);
 }
 

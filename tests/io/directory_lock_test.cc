@@ -59,6 +59,15 @@ TEST(DirectoryLock, ADanglingLinkIsNamed) {
                           "  remove the link, or give the name of its target");
 }
 
+// A disk that fails now is not a link without a target.
+TEST(DirectoryLock, ALinkWhoseTargetCannotBeLookedUpDoesNotDangle) {
+  TempDir dir;
+  fs::create_symlink(std::string(300, 'x'), dir / "link");
+  EXPECT_ERROR_SAYS(DirectoryLock(dir / "link/run"), ExitCode::checkpoint,
+                    "cannot be created: file name too long\n"
+                    "  check the disk and the permissions of the folder");
+}
+
 TEST(DirectoryLock, LeavesNoDirectoryThatItMadeForNothing) {
   TempDir dir;
   { const DirectoryLock lock(dir / "runs/first"); }

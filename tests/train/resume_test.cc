@@ -371,6 +371,24 @@ TEST(WriteFaults, ACheckpointThatCannotBeWrittenIsTriedAfterTheNextStep) {
   expect_same_state(run.out(), whole.out(), kSteps);
 }
 
+// As after `ln -s /disk/out out`, while the disk is not mounted.
+TEST(WriteFaults, ARunContinuesWhileTheTargetOfALinkIsMissing) {
+  TrainingRun whole(kSettings[0]), run({"llama2", kSmall, "", "", "async = false\n"});
+  whole.train(false);
+  const fs::path disk = run.folder() / "disk", elsewhere = run.folder() / "elsewhere";
+  fs::create_directory(disk);
+  fs::create_directory_symlink(disk, run.out());
+  ::testing::internal::CaptureStderr();
+  run.train(false, kSteps, [&](std::int64_t step) {
+    if (step == 2) fs::rename(disk, elsewhere);
+    if (step == 3) fs::rename(elsewhere, disk);
+  });
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              ::testing::HasSubstr(run.out() + " is a dangling link: restore its target"));
+  EXPECT_EQ(saved_steps(run), (std::vector<std::int64_t>{3, 4, 6}));
+  expect_same_state(run.out(), whole.out(), kSteps);
+}
+
 // The failure is reported when the writer has ended, at the latest before the next checkpoint.
 TEST(WriteFaults, ACheckpointThatCannotBeWrittenInTheBackgroundIsAWarning) {
   TrainingRun whole(kSettings[0]), run(kSettings[0]);

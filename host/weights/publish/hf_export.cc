@@ -339,7 +339,7 @@ void require_absent(const std::string& to) {
   const std::string name = io::trimmed_path(to);
   std::error_code error;
   const fs::file_status status = fs::symlink_status(name, error);
-  if (fs::is_symlink(status) && !fs::exists(name, error))
+  if (io::dangling_link_in(name) == name)
     throw UserError(ExitCode::usage, {to,
                                       "is a dangling link; --to must be a new directory",
                                       {"remove the link, or give the name of its target"}});
@@ -351,6 +351,7 @@ void require_absent(const std::string& to) {
     throw UserError(
         ExitCode::usage,
         {to, "ends with '..'; --to must be a new directory", {"give the name of the directory"}});
+  io::refuse_dangling_link(name);
 }
 
 void check_compressed(const decoder::Model& model, const io::WeightFiles& files) {
