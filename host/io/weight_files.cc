@@ -133,7 +133,11 @@ void WeightFiles::add(const std::string& path) { add_file(path); }
 
 void WeightFiles::replace(const std::string& directory, std::string_view stem) {
   const WeightFiles others(directory, stem);
-  for (const SafetensorsFile& file : others.files()) add_file(file.path(), true);
+  for (std::string_view name : others.names_without_shard())
+    if (by_name_.count(name) > 0) others.check_absent(name);
+  for (const SafetensorsFile& file : others.files())
+    add_file(file.path(), true,
+             [&](std::string_view tensor) { return others.path_of(tensor) == file.path(); });
 }
 
 void WeightFiles::add_file(const std::string& path, bool replace,

@@ -44,7 +44,8 @@ class WeightFiles {
   // From now on StoredWeight returns the rows of queries and keys of a GGUF file in published order
   // (gguf_names.h), in which the halves of a head's `width` rows are paired.
   void unpair_rows(std::int64_t width) { paired_width_ = width; }
-  // Replaces tensors by the tensors with the same names in the set `stem` of a directory.
+  // Replaces tensors by the tensors with the same names in the set `stem` of a directory. Errors:
+  // also such a tensor that is not in the shard which the index of the set names.
   void replace(const std::string& directory, std::string_view stem);
 
   const std::string& path() const { return path_; }

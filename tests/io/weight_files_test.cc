@@ -197,6 +197,29 @@ TEST(WeightFiles, AMissingTensorOfAShardIsAnErrorAtItsUse) {
   EXPECT_ERROR_SAYS(weights.check_index(), ExitCode::checkpoint, "tensor 'b' is missing\n");
 }
 
+TEST(WeightFiles, TheIndexDecidesWhichTensorsReplaceOthers) {
+  TempDir dir;
+  write_safetensors(dir / "model.safetensors", {{"a", DType::u8, {1}}, {"b", DType::u8, {1}}}, {},
+                    counting);
+  write_safetensors(dir / "x.safetensors", {{"a", DType::u8, {2}}, {"c", DType::u8, {2}}}, {},
+                    counting);
+  write_safetensors(dir / "y.safetensors", {{"a", DType::u8, {3}}}, {}, counting);
+  dir.write("ema.safetensors.index.json",
+            R"({"weight_map":{"a":"x.safetensors","c":"y.safetensors","d":"y.safetensors"}})");
+  WeightFiles weights(dir.path());
+  weights.replace(dir.path(), "ema");  // neither c nor d is a tensor of the model
+  EXPECT_EQ(weights.tensor("a").shape, Shape({2}));
+  EXPECT_EQ(weights.tensor("b").shape, Shape({1}));
+  dir.write("ema.safetensors.index.json",
+            R"({"weight_map":{"a":"x.safetensors","b":"y.safetensors"}})");
+  WeightFiles damaged(dir.path());
+  EXPECT_ERROR_SAYS(damaged.replace(dir.path(), "ema"), ExitCode::checkpoint,
+                    fmt::format("tensor 'b' is missing\n"
+                                "  the index assigns it to '{}', which does not contain it: "
+                                "download that file again",
+                                dir / "y.safetensors"));
+}
+
 TEST(WeightFiles, AnIndexMayNameTensorsThatNoShardHas) {
   TempDir dir;
   write_safetensors(dir / "x.safetensors", {{"a", DType::u8, {1}}}, {}, counting);
