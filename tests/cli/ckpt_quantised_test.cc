@@ -8,6 +8,8 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <limits>
+#include <tuple>
 
 #include "cli/spoilt_model.h"
 #include "cli/trained_run.h"
@@ -283,6 +285,62 @@ TEST(CkptDiffScaled, F8WithoutScalesIsComparedByItsBytes) {
   const Finished f = ckpt({"diff", directory("a", false), directory("b", true)});
   EXPECT_EQ(f.code, 3) << f.err;
   EXPECT_THAT(f.out, HasSubstr("  values     m.weight  f8_e4m3[2, 32]\n"));
+}
+
+// Eg int8 without quantization_config, whose scales are numbers in f32.
+TEST(CkptDiffScaled, IntegersThatAreNoPairsOfFp4AreComparedByTheirBytes) {
+  const TempDir folder;
+  for (const auto& [name, type, text] :
+       {std::tuple("signed", DType::i8, "i8"), {"unsigned", DType::u8, "u8"}}) {
+    const auto directory = [&](const std::string& side, std::uint8_t number) {
+      const std::string to = folder / (name + side);
+      fs::create_directories(to);
+      write_checkpoint(
+          to,
+          {file_bytes("m.weight", type, {2, 32}, std::vector<std::uint8_t>(64, number)),
+           float_bytes("m.weight_scale", DType::f32, {2, 1}, {1, 1})},
+          "{}");
+      return to;
+    };
+    const std::string a = directory("a", 1), plain = folder / (name + std::string("plain"));
+    Finished f = ckpt({"diff", a, directory("b", 2)});
+    EXPECT_EQ(f.code, 3) << f.err;
+    EXPECT_THAT(f.out, HasSubstr(fmt::format("  values     m.weight  {}[2, 32]\n", text)));
+    fs::create_directories(plain);
+    write_checkpoint(plain, {float_bytes("n", DType::f32, {1}, {1})}, "{}");
+    f = ckpt({"diff", a, plain});
+    EXPECT_EQ(f.code, 3) << f.err;
+    EXPECT_THAT(f.out, HasSubstr(fmt::format("  only in A  m.weight  {}[2, 32]\n", text)));
+  }
+}
+
+TEST(CkptDiffScaled, DamagedScalesAreADifference) {
+  const TempDir folder;
+  const auto f8 = [&](const std::string& name, bool changed, float scale) {
+    Tensors tensors = f8_tensors(changed);
+    tensors[1] = float_bytes("m.weight_scale", DType::bf16, {2, 1}, {1, scale});
+    return packed_directory(
+        folder, name, tensors,
+        compressed_tensors_config("float-quantized", 8, "channel", 0, true, "", "float"));
+  };
+  for (const float scale : {-1.f, std::numeric_limits<float>::quiet_NaN()}) {
+    const Finished f = ckpt({"diff", f8("a", false, 1), f8("b", true, scale)});
+    EXPECT_EQ(f.code, 3) << f.err;
+    EXPECT_THAT(f.out, HasSubstr("  values     m.weight  f8_e4m3[2, 32]\n"));
+    EXPECT_THAT(f.out, HasSubstr("  values     m.weight_scale  bf16[2, 1]  1 of 2 differ"));
+  }
+  const auto mxfp4 = [&](const std::string& name, std::uint8_t pair, std::uint8_t scale) {
+    return packed_directory(
+        folder, name,
+        {file_bytes("m.down_proj_blocks", DType::u8, {1, 1, 16},
+                    std::vector<std::uint8_t>(16, pair)),
+         file_bytes("m.down_proj_scales", DType::u8, {1, 1}, std::vector<std::uint8_t>{scale})},
+        R"({"quant_method": "mxfp4"})");
+  };
+  const Finished f = ckpt({"diff", mxfp4("c", 0x22, 127), mxfp4("d", 0x24, 255)});
+  EXPECT_EQ(f.code, 3) << f.err;
+  EXPECT_THAT(f.out, HasSubstr("  values     m.down_proj_blocks  mxfp4[1, 32]\n"));
+  EXPECT_THAT(f.out, HasSubstr("  values     m.down_proj_scales  u8[1, 1]\n"));
 }
 
 // Two formats with blocks of 34 bytes: the type of the scale differs.

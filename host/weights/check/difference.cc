@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/error.h"
 #include "io/stored_weight.h"
 #include "publishers/formats.h"
 
@@ -18,8 +19,8 @@ constexpr std::int64_t kChunk = std::int64_t{1} << 20;
 
 bool is_f8(DType dtype) { return dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2; }
 
-// Returns whether a tensor holds f8 values or pairs of FP4 values, with their scales beside it.
-bool has_scales(const io::WeightFiles& files, std::string_view name) {
+// Returns whether a tensor has a type for f8 values or pairs of FP4 values, and scales beside it.
+bool may_be_scaled(const io::WeightFiles& files, std::string_view name) {
   const io::TensorView tensor = files.tensor(name);
   if (tensor.shape.ndim() < 2 || tensor.shape.num_elements() == 0 || files.gguf()) return false;
   if (tensor.dtype == DType::u8 && name.ends_with(publishers::kMxfp4Name.weight))
@@ -27,6 +28,18 @@ bool has_scales(const io::WeightFiles& files, std::string_view name) {
   if (!is_f8(tensor.dtype) && tensor.dtype != DType::i8 && tensor.dtype != DType::u8) return false;
   return std::ranges::any_of(publishers::scales_names(name),
                              [&](const std::string& scales) { return files.contains(scales); });
+}
+
+// Returns whether a tensor holds f8 values or pairs of FP4 values that its scales fit. Other
+// integers, and values whose scales are damaged, are compared by their bytes.
+bool has_scales(const io::WeightFiles& files, std::string_view name) {
+  if (!may_be_scaled(files, name)) return false;
+  try {
+    static_cast<void>(io::StoredWeight(files, name));
+    return true;
+  } catch (const UserError&) {
+    return false;
+  }
 }
 
 bool has_values(const io::WeightFiles& files, std::string_view name) {
@@ -150,7 +163,11 @@ std::optional<TensorDifference> difference(const io::WeightFiles& a, const io::W
   const bool packed = a.packed(name) && b.packed(name);
   if (packed) out.parts = different_parts(a, b, name);
   if (!(out.a->shape == out.b->shape) || !has_values(a, name) || !has_values(b, name)) return out;
-  out.values = compare(a, b, name);
+  try {
+    out.values = compare(a, b, name);
+  } catch (const UserError&) {
+    return out;  // a scale is not a number: the values cannot be read
+  }
   const bool only_read_otherwise =
       packed ? out.parts.empty() : out.a->type == out.b->type && !has_same_order(a, b, name);
   if (only_read_otherwise && out.values->num_different == 0) return {};

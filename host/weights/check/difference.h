@@ -21,8 +21,8 @@ struct TensorDifference {
   };
   // Absent if the file does not have it.
   std::optional<Form> a = {}, b = {};
-  // Differences of values, if the shapes are equal and both types have values; a NaN on one side
-  // only is an infinite difference.
+  // Differences of values, if the shapes are equal and both have values that can be read; a NaN on
+  // one side only is an infinite difference.
   struct Values {
     std::int64_t num_different = 0;
     double largest = 0;   // max |a - b|
@@ -44,7 +44,7 @@ struct Differences {
 
 // Compares rows of queries and keys in the order of WeightFiles::unpair_rows(). A packed weight is
 // compared as a whole, with all of its tensors; values in f8 and FP4 are multiplied by their
-// scales, which are separate tensors. Errors: a tensor cannot be read.
+// scales, which are separate tensors, unless they do not fit. Errors: a tensor cannot be read.
 Differences differences(const io::WeightFiles& a, const io::WeightFiles& b);
 
 // Returns whether a name has the same bytes with the same meaning in both: one tensor, or all
