@@ -16,6 +16,7 @@
 #include "support/gguf_conversion.h"
 #include "support/models.h"
 #include "support/paths.h"
+#include "support/published_model.h"
 #include "weights/weights.h"
 
 namespace lamina::cli {
@@ -428,6 +429,33 @@ TEST(CkptExport, ValuesMustBeFinite) {
     EXPECT_EQ(f.code, 4) << f.err;
     EXPECT_THAT(f.err, HasSubstr("tensor 'model.norm.weight' has the value inf at [3]; expected "
                                  "finite numbers"));
+    EXPECT_FALSE(fs::exists(folder / "again"));
+  }
+}
+
+// A plain export copies them in their compressed form.
+TEST(CkptExport, CompressedValuesMustBeFinite) {
+  struct Case {
+    const char *golden, *tensor;
+    std::size_t byte, value;
+    const char* what;
+  };
+  for (const Case& c :
+       {Case{"deepseek_v3_fp8", "model.layers.0.mlp.down_proj.weight", 5, 0x7f,
+             "tensor 'model.layers.0.mlp.down_proj.weight' has the value nan at [0, 5]; expected "
+             "finite numbers"},
+        Case{"gpt_oss_mxfp4", "model.layers.0.mlp.experts.down_proj_scales", 0, 0xff,
+             "has a scale that is not a number at element 0 of "
+             "'model.layers.0.mlp.experts.down_proj_scales'"}}) {
+    const TempDir folder;
+    const std::string model = lamina::testing::add_golden_model(folder, c.golden);
+    EXPECT_EQ(ckpt({"export", model, "--to", folder / "right"}).code, 0);
+    spoil_tensor(model, c.tensor, [&](std::span<std::byte> bytes) {
+      bytes[c.byte] = static_cast<std::byte>(c.value);
+    });
+    const Finished f = ckpt({"export", model, "--to", folder / "again"});
+    EXPECT_EQ(f.code, 4) << f.err;
+    EXPECT_THAT(f.err, HasSubstr(c.what));
     EXPECT_FALSE(fs::exists(folder / "again"));
   }
 }

@@ -36,6 +36,7 @@ struct Transfer {
   int tensor = -1;          // index in the exported map; -1: the bytes of the file
   std::string stored = {};  // its name in the files, which may contain wrapper modules
   std::optional<CompressedMatrix> matrix = {};  // one of its tensors
+  std::string compressed = {};                  // the compressed weight whose first tensor it is
 };
 
 struct TransferPlan {
@@ -112,11 +113,13 @@ TransferPlan plan_transfers(const decoder::Model& model, const io::WeightFiles& 
     if (!out.reassembled && target == stored) {
       const io::StoredWeight weight(files, to.name);
       out.copies_compressed = out.copies_compressed || !weight.is_uncompressed();
+      const std::size_t first = out.transfers.size();
       for (std::string_view name : weight.names()) {
         const io::TensorView view = files.tensor(name);
         out.transfers.push_back(
             {{publishers::without_wrappers(name), view.dtype, view.shape}, -1, std::string(name)});
       }
+      if (!weight.is_uncompressed()) out.transfers[first].compressed = to.name;
       continue;
     }
     if (!is_floating(target) && target != DType::i32 && target != DType::i64) target = DType::f32;
@@ -141,11 +144,11 @@ class TransferReader {
   // Borrowed; valid until the next call.
   std::span<const std::byte> bytes_of(const Transfer& t) {
     if (t.matrix) return bytes_ = compressed_bytes(*t.matrix, t.spec.name, blocks(t));
-    if (quantises_) require_plain_values(t);
     if (t.tensor < 0) {
-      if (!quantises_) require_copied_values(t);
+      require_copied_values(t);
       return files_.tensor(t.stored).bytes;
     }
+    if (quantises_) require_plain_values(t);
     const std::vector<float> values = plan_.reassembled ? assembled(t) : decoded(t);
     if (!std::ranges::all_of(values, [](float x) { return std::isfinite(x); }))
       for (const std::string& source : sources(t)) require_finite(files_, source);
@@ -173,11 +176,10 @@ class TransferReader {
     for (const std::string& source : sources(t)) require_floats(source);
   }
 
-  // The parts of a compressed weight are checked when its values are read.
+  // The values of a compressed weight are computed from all of its tensors.
   void require_copied_values(const Transfer& t) const {
-    const DType dtype = t.spec.dtype;
-    if (dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16)
-      require_finite(files_, t.stored);
+    if (!t.compressed.empty()) require_finite(files_, t.compressed);
+    require_floats(t.stored);
   }
 
   void require_floats(const std::string& stored) const {
