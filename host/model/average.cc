@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <set>
 
 #include "core/error.h"
 #include "core/log.h"
@@ -104,6 +105,18 @@ void check_tensors(const io::WeightFiles& first, const io::WeightFiles& other) {
       fail(name, fmt::format("is missing in {}", first.path()), form_advice);
 }
 
+// Checks the values of parameters, which may be quantised, and of all other floating tensors, eg of
+// a vision tower.
+void require_finite_values(const weights::TensorMap& map, const std::vector<Input>& inputs) {
+  std::set<std::string> names;
+  for (const weights::PublishedTensor& tensor : map.tensors()) names.insert(tensor.name);
+  const io::WeightFiles& first = *inputs[0].files;
+  for (std::string_view name : first.all_names())
+    if (is_floating(first.tensor(name).dtype)) names.emplace(name);
+  for (const Input& input : inputs)
+    for (const std::string& name : names) weights::require_finite(*input.files, name);
+}
+
 // Warns about models that are probably in a list by mistake, such as the list of a glob.
 void warn_of_inputs(std::span<const std::string> paths, const std::vector<Input>& inputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -191,10 +204,10 @@ weights::Exported average_models(std::span<const std::string> paths, const std::
   for (const std::string& path : paths) inputs.push_back(open_input(path, plugins));
   const io::WeightFiles& first = *inputs[0].files;
   for (const Input& input : inputs) input.files->check_index();
-  weights::match_weights(*inputs[0].opened.model, first);
+  const weights::TensorMap map = weights::match_weights(*inputs[0].opened.model, first);
   for (const Input& input : inputs) check_tensors(first, *input.files);
   warn_of_inputs(paths, inputs);
-  for (const Input& input : inputs) weights::require_finite(*input.opened.model, *input.files);
+  require_finite_values(map, inputs);
 
   weights::Exported out;
   std::vector<io::TensorSpec> specs;

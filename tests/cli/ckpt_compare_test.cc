@@ -19,6 +19,7 @@
 #include "io/weight_files.h"
 #include "model/open.h"
 #include "support/gguf_conversion.h"
+#include "support/published_model.h"
 #include "support/tensor_file.h"
 #include "support/wrong_index.h"
 
@@ -293,6 +294,36 @@ TEST(CkptAverage, ValuesMustBeFinite) {
   EXPECT_THAT(f.err, HasSubstr("tensor 'norm.weight' has the value nan at [3]; expected finite "
                                "numbers"));
   EXPECT_FALSE(fs::exists(folder / "mean"));
+}
+
+// The mean has all tensors, also those that the text model does not use.
+TEST(CkptAverage, ValuesOfEncodersMustBeFinite) {
+  const TempDir folder;
+  const auto model = [&](const std::string& name, float value) {
+    const std::string to = lamina::testing::add_published_model(
+        folder, LAMINA_SOURCE_DIR "/tests/golden/hf/qwen3_5_moe", name);
+    fs::rename(to + "/model.safetensors", to + "/language.safetensors");
+    lamina::testing::write_tensors(to + "/tower.safetensors",
+                                   {{"model.visual.x.weight", {2, 2}, {1, 2, value, 4}}});
+    folder.write(name + "/model.safetensors.index.json",
+                 R"({"weight_map": {"model.language_model.norm.weight": "language.safetensors",
+                                    "model.visual.x.weight": "tower.safetensors"}})");
+    return to;
+  };
+  const std::string a = model("a", 1), b = model("b", 3);
+  Finished f = ckpt({"average", a, b, "--to", folder / "mean"});
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_EQ(values_of(io::WeightFiles(folder / "mean"), "model.visual.x.weight"),
+            (std::vector<float>{1, 2, 2, 4}));
+  const std::string damaged = model("damaged", std::nanf(""));
+  for (const auto& [left, right] :
+       {std::pair(a, damaged), std::pair(damaged, a), std::pair(damaged, damaged)}) {
+    f = ckpt({"average", left, right, "--to", folder / "again"});
+    EXPECT_EQ(f.code, 4) << f.err;
+    EXPECT_THAT(f.err, HasSubstr("damaged/tower.safetensors: tensor 'model.visual.x.weight' has "
+                                 "the value nan at [1, 0]; expected finite numbers"));
+    EXPECT_FALSE(fs::exists(folder / "again"));
+  }
 }
 
 TEST(CkptAverage, RefusesOtherTensorsAndLeavesNothing) {
