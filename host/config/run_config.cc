@@ -89,9 +89,11 @@ const Schema& identity_schema() {
   return schema;
 }
 
-// Takes the name of the family from the object "lamina". A family given elsewhere replaces it.
+// Takes the name of the family from the object "lamina"; null is no name. A family given elsewhere
+// replaces it.
 void take_own_family(const Table& identity, ModelSource& model) {
   const std::string key = fmt::format("model.{}", kOwnFamily);
+  std::erase_if(model.raw.nulls, [&](const RawSection& null) { return null.key == key; });
   const Entry* own = identity.find(key);
   if (own == nullptr || !is_json(own->origin)) return;
   if (model.family.empty()) {

@@ -66,6 +66,16 @@ TEST_F(ModelFiles, TheFamilyIsNamedInTheHostsObject) {
   EXPECT_FALSE(has(other, "model.lamina.family"));
 }
 
+TEST_F(ModelFiles, AFamilyOfNullIsNone) {
+  folder_.write("hub/config.json", R"({"model_type": "simple",
+      "lamina": {"family": null, "x": null}})");
+  const ModelSource model = load_model(folder_ / "hub");
+  EXPECT_EQ(model.family, "");
+  EXPECT_EQ(model.model_type, "simple");
+  ASSERT_EQ(model.raw.nulls.size(), 1u);
+  EXPECT_EQ(model.raw.nulls[0].key, "model.lamina.x");
+}
+
 // Training writes a changed key into text_config.
 TEST_F(ModelFiles, TheHostsObjectInsideAWrapperLeavesTheOneOutside) {
   folder_.write("hub/config.json", R"({"text_config": {"lamina": {"a": 1}},

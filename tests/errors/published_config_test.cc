@@ -58,6 +58,8 @@ TEST_F(PublishedConfig, WrongValuesHaveTheCodeOfModels) {
     w_.expect({{"decode", "-m", "m", "--ids", "1"}, 4, {"m/config.json:", c.says}});
     w_.expect({{"plan", "m"}, 4, {"m/config.json:", c.says}});
   }
+  write_config("lamina", R"({"family": null})");
+  EXPECT_EQ(w_.lamina({"plan", "m"}).code, 0);
   w_.write("m/config.json", "{}");
   w_.expect({{"decode", "-m", "m", "--ids", "1"},
              4,
