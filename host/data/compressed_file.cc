@@ -13,14 +13,49 @@
 namespace lamina::data {
 namespace {
 
+using namespace std::string_view_literals;
+
 // A compressed file may be slightly larger than its contents or much smaller. A file made to fill
 // memory or disk expands without limit.
 constexpr std::uint64_t kMaxGrowth = 1100;  // deflate reaches 1032
 constexpr std::uint64_t kSmall = std::uint64_t{64} << 20;
 
+// A form of compressed files: the bytes at their beginning and at an offset.
+struct Form {
+  std::string_view begin;
+  std::size_t then_at;
+  std::string_view then, name, unpack;
+  std::string_view ending = {};  // of the files that are unpacked here
+};
+constexpr Form kForms[] = {
+    {"\x1f\x8b\x08", 0, "", "gzip", "unpack it with `gzip -d`", ".gz"},
+    {"\x28\xb5\x2f\xfd", 0, "", "zstd", "unpack it with `zstd -d`", ".zst"},
+    {"\xfd\x37zXZ", 0, "", "xz", "unpack it with `xz -d`"},
+    {"]\0\0"sv, 13, "\0"sv, "xz", "unpack it with `xz -d`"},  // the older form, LZMA alone
+    {"BZh", 4, "1AY&SY", "bzip2", "unpack it with `bzip2 -d`"},
+    {"\x04\x22\x4d\x18", 0, "", "lz4", "unpack it with `lz4 -d`"},
+    {"PK\3\4", 0, "", "zip", "unpack it with `unzip`, or save a document (.docx) as text"}};
+
+const Form* form_of(std::string_view bytes) {
+  const auto* const form = std::ranges::find_if(kForms, [&](const Form& one) {
+    return bytes.starts_with(one.begin) && bytes.size() > one.then_at &&
+           bytes.substr(one.then_at).starts_with(one.then);
+  });
+  return form == std::end(kForms) ? nullptr : form;
+}
+
+[[noreturn]] void refuse(const std::string& place, const Form& form, std::string_view expected,
+                         std::string advice) {
+  throw UserError(ExitCode::data,
+                  {place,
+                   fmt::format("is compressed with {}; expected {}", form.name, expected),
+                   {std::move(advice)}});
+}
+
 class Reader : public CompressedFile {
  public:
   explicit Reader(const std::string& path) : file_(path, ExitCode::data) {
+    check_ending(path, {reinterpret_cast<const char*>(bytes().data()), bytes().size()});
     io::MappedFile::sequential(file_.bytes());
   }
 
@@ -136,6 +171,22 @@ Compression compression_of(std::string_view path) {
   return path.ends_with(".gz")    ? Compression::gzip
          : path.ends_with(".zst") ? Compression::zstd
                                   : Compression::none;
+}
+
+void check_ending(const std::string& path, std::string_view bytes) {
+  const Form* form = form_of(bytes);
+  if (!form || (!form->ending.empty() && path.ends_with(form->ending))) return;
+  const Compression known = compression_of(path);
+  refuse(path, *form,
+         known == Compression::gzip   ? "gzip"
+         : known == Compression::zstd ? "zstd"
+                                      : "text",
+         form->ending.empty() ? std::string(form->unpack)
+                              : fmt::format("give it a name that ends in {}", form->ending));
+}
+
+void refuse_compressed(const std::string& place, std::string_view bytes) {
+  if (const Form* form = form_of(bytes)) refuse(place, *form, "text", std::string(form->unpack));
 }
 
 std::unique_ptr<CompressedFile> open_compressed(const std::string& path) {

@@ -42,24 +42,6 @@ class TextParts::Source {
 
 namespace {
 
-// Refuses the bytes of a compressed file whose name does not say so.
-void refuse_compressed(const std::string& path, std::string_view bytes) {
-  constexpr struct {
-    std::string_view begin;
-    std::size_t then_at;
-    std::string_view then, by, advice;
-  } kFormats[] = {{"\x1f\x8b\x08", 0, "", "gzip", "give it a name that ends in .gz"},
-                  {"\x28\xb5\x2f\xfd", 0, "", "zstd", "give it a name that ends in .zst"},
-                  {"\xfd\x37zXZ", 0, "", "xz", "unpack it with `xz -d`"},
-                  {"BZh", 4, "1AY&SY", "bzip2", "unpack it with `bzip2 -d`"}};
-  for (const auto& [begin, then_at, then, by, advice] : kFormats)
-    if (bytes.starts_with(begin) && bytes.size() > then_at &&
-        bytes.substr(then_at).starts_with(then))
-      throw UserError(
-          ExitCode::data,
-          {path, fmt::format("is compressed with {}; expected text", by), {std::string(advice)}});
-}
-
 class Mapped final : public TextParts::Source {
  public:
   explicit Mapped(const std::string& path)
@@ -72,7 +54,7 @@ class Mapped final : public TextParts::Source {
                        "is a Parquet file (a columnar table), which lamina cannot read",
                        {"convert it to JSON lines, eg with pandas: read_parquet(..).to_json(.., "
                         "orient=\"records\", lines=True), and set data.form"}});
-    refuse_compressed(path, rest_);
+    check_ending(path, rest_);
     io::MappedFile::sequential(file_->bytes());
   }
   std::string_view look(std::size_t) override { return rest_; }

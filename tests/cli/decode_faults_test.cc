@@ -149,6 +149,20 @@ TEST(DecodeFaults, APromptThatIsNotUtf8SaysWhere) {
   EXPECT_THAT(read.err, HasSubstr("prompt.txt: is not UTF-8: byte 3 is 0xe9"));
 }
 
+TEST(DecodeFaults, ACompressedPromptIsNoTextOfAnotherEncoding) {
+  const std::string command = kLamina + " decode -n 2 -m " + trained_run();
+  const Finished piped = run_shell("echo text | gzip | " + command);
+  EXPECT_EQ(piped.code, 5);
+  EXPECT_THAT(piped.err, HasSubstr("stdin: is compressed with gzip; expected text\n  "
+                                   "unpack it with `gzip -d`"));
+  TempDir folder;
+  const std::string file = folder.write("prompt.txt", std::string("\xfd\x37zXZ\0", 6));
+  const Finished read = run_shell(command + " -f " + file);
+  EXPECT_EQ(read.code, 5);
+  EXPECT_THAT(read.err, HasSubstr("prompt.txt: is compressed with xz; expected text\n  "
+                                  "unpack it with `xz -d`"));
+}
+
 TEST(DecodeFaults, OneLineFeedAtTheEndOfAFileIsNoPartOfThePrompt) {
   TempDir folder;
   const std::string command = kLamina + " decode -n 1 --json -m " + trained_run();

@@ -162,11 +162,30 @@ TEST(CompressedFile, IsKnownWithoutItsEnding) {
        {std::tuple{gzipped(text), "gzip", "give it a name that ends in .gz"},
         {zstd_packed(text), "zstd", "give it a name that ends in .zst"},
         {std::string("\xfd\x37zXZ\0", 6), "xz", "unpack it with `xz -d`"},
-        {std::string("BZh91AY&SY"), "bzip2", "unpack it with `bzip2 -d`"}})
+        {std::string("]\0\0\x80\0\xff\xff\xff\xff\xff\xff\xff\xff\0", 14), "xz",
+         "unpack it with `xz -d`"},
+        {std::string("BZh91AY&SY"), "bzip2", "unpack it with `bzip2 -d`"},
+        {std::string("\x04\x22\x4d\x18text"), "lz4", "unpack it with `lz4 -d`"},
+        {std::string("PK\3\4"), "zip",
+         "unpack it with `unzip`, or save a document (.docx) as text"}})
     EXPECT_USER_ERROR(
         documents_of(dir.write("a.txt", bytes), Separator::file, 1 << 16), ExitCode::data,
         fmt::format("{}: is compressed with {}; expected text\n  {}", dir / "a.txt", by, advice));
-  EXPECT_EQ(documents_of(dir.write("b.txt", "BZh is a text"), Separator::file, 1 << 16).size(), 1u);
+  for (const char* plain : {"BZh is a text", "]", "PK\3"})
+    EXPECT_EQ(documents_of(dir.write("b.txt", plain), Separator::file, 1 << 16).size(), 1u)
+        << plain;
+}
+
+TEST(CompressedFile, AnotherFormThanItsEndingIsNamed) {
+  TempDir dir;
+  for (const auto& [name, bytes, says, advice] :
+       {std::tuple{"a.gz", zstd_packed("text"), "zstd; expected gzip",
+                   "give it a name that ends in .zst"},
+        {"a.zst", gzipped("text"), "gzip; expected zstd", "give it a name that ends in .gz"},
+        {"b.gz", std::string("BZh91AY&SY"), "bzip2; expected gzip", "unpack it with `bzip2 -d`"}})
+    EXPECT_USER_ERROR(documents_of(dir.write(name, bytes), Separator::file, 1 << 16),
+                      ExitCode::data,
+                      fmt::format("{}: is compressed with {}\n  {}", dir / name, says, advice));
 }
 
 TEST(CompressedFile, OneThatGrowsWithoutEndIsRefused) {

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/read_file.h"
 #include "core/utf8.h"
+#include "data/compressed_file.h"
 
 namespace lamina::cli {
 namespace {
@@ -26,7 +27,9 @@ std::string prompt_text(const Arguments& a) {
                     {"prompt", "is missing; use -p TEXT, -f FILE or --ids 1,2,3", {}});
   std::string text = path == "-" ? read_stdin(ExitCode::data, kMaxPromptBytes)
                                  : read_file(path, ExitCode::data, kMaxPromptBytes);
-  require_utf8(text, path == "-" ? "stdin" : path);
+  const std::string place = path == "-" ? "stdin" : path;
+  data::refuse_compressed(place, text);
+  require_utf8(text, place);
   if (text.ends_with('\n')) text.pop_back();
   return text;
 }
