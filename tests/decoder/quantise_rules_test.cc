@@ -85,6 +85,36 @@ index_topk = 4
     EXPECT_EQ(storage_of(model, quantisation("int4"), name), "INT4_32") << name;
 }
 
+// The indexer of V3.2 widens the weights of its heads, so no rule can store them either.
+TEST(QuantiseRules, HeadWeightsOfDeepSeekV32StayPlain) {
+  const decoder::Model model = open_description(R"(family = "deepseek"
+[model]
+vocab_size = 12
+hidden_size = 64
+intermediate_size = 96
+num_hidden_layers = 1
+first_k_dense_replace = 1
+num_attention_heads = 4
+q_lora_rank = 32
+kv_lora_rank = 32
+qk_nope_head_dim = 32
+qk_rope_head_dim = 16
+v_head_dim = 32
+index_n_heads = 2
+index_head_dim = 32
+index_topk = 4
+)");
+  const std::string name = "layers.0.attention.indexer.weights_proj.weight";
+  const decoder::ParameterTable& table = model.parameters();
+  EXPECT_FALSE(table[table.find(name)].desc.quantize);
+  EXPECT_EQ(storage_of(model, quantisation("int4"), name), "plain");
+  EXPECT_ERROR_SAYS(storage_of(model, quantisation("int4", {name + "=int8"}), name),
+                    ExitCode::usage, "matches no matrix that can be quantised");
+  for (const char* other :
+       {"layers.0.attention.indexer.wq_b.weight", "layers.0.attention.indexer.wk.weight"})
+    EXPECT_EQ(storage_of(model, quantisation("int4"), other), "INT4_32") << other;
+}
+
 TEST(QuantiseRules, TheBlockIsTheLargestThatDividesTheRows) {
   const decoder::Model model = quantisable_model();
   EXPECT_EQ(storage_of(model, quantisation("int8"), "layers.1.attention.wq.weight"), "INT8_64");
