@@ -80,6 +80,22 @@ TEST(QuantisedBase, ResumesToTheSameBitsWithoutTheBase) {
     EXPECT_TRUE(file_of(rest, name) == file_of(whole, name)) << name;
 }
 
+// An older version may have rounded other matrices by default.
+TEST(QuantisedBase, ResumesInTheFormatsOfTheCheckpoint) {
+  const PackedModel folder;
+  BaseRun older(
+      folder, "base", "out",
+      {"train.quantize=int4", "train.quantize_rules=[\"embedding=int8\", \"layers:0=none\"]"});
+  EXPECT_TRUE(older.train(2).stopped);
+  const config::RunConfig now = config::load_run(
+      run_file(folder), {sets_of(folder, "base", "out", {"train.quantize=int4"}), {}});
+  const auto model = model::open_training(now, built_plugins(), older.checkpoint(), {}).model;
+  const decoder::ParameterTable &before = older.training.model->parameters(),
+                                &after = model->parameters();
+  for (std::size_t i = 0; i < before.all().size(); ++i)
+    EXPECT_EQ(after.all()[i].storage, before.all()[i].storage) << after.all()[i].name;
+}
+
 TEST(QuantisedBase, ARuleRoundsTheFrozenTable) {
   const PackedModel folder;
   BaseRun run(
