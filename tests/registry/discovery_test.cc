@@ -103,7 +103,7 @@ TEST(Catalog, RefusesManifestsThatAreNotPlainTextOrContradictThemselves) {
   EXPECT_ERROR_SAYS(scan("version_text"), ExitCode::plugin,
                     "it must not contain control characters");
   EXPECT_ERROR_SAYS(scan("min_host"), ExitCode::plugin,
-                    "requires a host of at least 0.9, but is built for 0.");
+                    "requires a host of at least 0.80, but is built for 0.");
 }
 
 TEST(Manifest, ANameBelongsToOneFamily) {

@@ -31,7 +31,7 @@
 #endif
 
 #if defined(FAULT_MIN_HOST)
-#define MIN_HOST_TEXT "9"
+#define MIN_HOST_TEXT "80"
 #elif defined(FAULT_NEEDS_NEWER)
 #define MIN_HOST_TEXT "90"
 #else
