@@ -105,14 +105,18 @@ void check_tensors(const io::WeightFiles& first, const io::WeightFiles& other) {
       fail(name, fmt::format("is missing in {}", first.path()), form_advice);
 }
 
-// Checks the values of parameters, which may be quantised, and of all other floating tensors, eg of
-// a vision tower.
+// Checks the values of parameters, which may be quantised, and of other tensors that have a mean,
+// eg of a vision tower. Tensors that are equal in all models are copied: they may be masks of
+// -infinity.
 void require_finite_values(const weights::TensorMap& map, const std::vector<Input>& inputs) {
   std::set<std::string> names;
   for (const weights::PublishedTensor& tensor : map.tensors()) names.insert(tensor.name);
   const io::WeightFiles& first = *inputs[0].files;
   for (std::string_view name : first.all_names())
-    if (is_floating(first.tensor(name).dtype)) names.emplace(name);
+    if (!std::ranges::all_of(inputs, [&](const Input& input) {
+          return weights::is_identical(first, *input.files, name);
+        }))
+      names.emplace(name);
   for (const Input& input : inputs)
     for (const std::string& name : names) weights::require_finite(*input.files, name);
 }

@@ -405,13 +405,21 @@ void refuse_unknown_own(const std::vector<ModelKey>& keys, const std::string& fa
           return config::is_called(key.key, without_section(null.key));
         }))
       note(null);
-  for (const auto& [member, place] : places)
+  for (const auto& [member, place] : places) {
+    const bool is_elsewhere = std::ranges::any_of(
+        keys, [&](const ModelKey& key) { return config::is_called(key.key, member); });
     problems.add(
         {std::string(place),
-         fmt::format("'{}{}' changes the model, but family '{}' does not have this key",
-                     config::kOwnObject, member, family),
-         {"a plugin, or a later lamina, wrote the file: give the plugin with --plugin FILE, "
-          "or its folder in LAMINA_PLUGIN_PATH"}});
+         is_elsewhere
+             ? fmt::format("'{}{}' has no effect: family '{}' reads '{}' outside of the object",
+                           config::kOwnObject, member, family, member)
+             : fmt::format("'{}{}' changes the model, but family '{}' does not have this key",
+                           config::kOwnObject, member, family),
+         {is_elsewhere
+              ? "move the key out of the object, or remove it"
+              : "a plugin, or a later lamina, wrote the file: give the plugin with --plugin "
+                "FILE, or its folder in LAMINA_PLUGIN_PATH"}});
+  }
 }
 
 void refuse_layer_settings(const std::string& family, const std::vector<config::RawEntry>& unread,

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -127,6 +128,9 @@ TEST(CkptDiffPacked, AnotherGlobalScaleIsAnotherWeight) {
   };
   EXPECT_EQ(ckpt({"diff", model("a", 2), model("b", 2)}).code, 0);
   expect_changed(folder / "a", model("c", 4), "packed fp4[16, 64]", 1024, "m.weight_global_scale");
+  const Finished f = ckpt({"diff", folder / "a", model("d", std::nanf(""))});
+  EXPECT_EQ(f.code, 3) << f.err;
+  EXPECT_THAT(f.out, HasSubstr("  values     m.weight  u8[16, 32]  (m.weight_global_scale)\n"));
 }
 
 // The numbers of both are i32[16, 8].
@@ -329,18 +333,22 @@ TEST(CkptDiffScaled, DamagedScalesAreADifference) {
     EXPECT_THAT(f.out, HasSubstr("  values     m.weight  f8_e4m3[2, 32]\n"));
     EXPECT_THAT(f.out, HasSubstr("  values     m.weight_scale  bf16[2, 1]  1 of 2 differ"));
   }
-  const auto mxfp4 = [&](const std::string& name, std::uint8_t pair, std::uint8_t scale) {
-    return packed_directory(
-        folder, name,
-        {file_bytes("m.down_proj_blocks", DType::u8, {1, 1, 16},
-                    std::vector<std::uint8_t>(16, pair)),
-         file_bytes("m.down_proj_scales", DType::u8, {1, 1}, std::vector<std::uint8_t>{scale})},
-        R"({"quant_method": "mxfp4"})");
+  const auto mxfp4 = [&](const std::string& name, std::uint8_t pair,
+                         const std::vector<std::uint8_t>& scales) {
+    return packed_directory(folder, name,
+                            {file_bytes("m.down_proj_blocks", DType::u8, {1, 1, 16},
+                                        std::vector<std::uint8_t>(16, pair)),
+                             file_bytes("m.down_proj_scales", DType::u8,
+                                        {1, static_cast<std::int64_t>(scales.size())}, scales)},
+                            R"({"quant_method": "mxfp4"})");
   };
-  const Finished f = ckpt({"diff", mxfp4("c", 0x22, 127), mxfp4("d", 0x24, 255)});
+  Finished f = ckpt({"diff", mxfp4("c", 0x22, {127}), mxfp4("d", 0x24, {255})});
   EXPECT_EQ(f.code, 3) << f.err;
   EXPECT_THAT(f.out, HasSubstr("  values     m.down_proj_blocks  mxfp4[1, 32]\n"));
   EXPECT_THAT(f.out, HasSubstr("  values     m.down_proj_scales  u8[1, 1]\n"));
+  f = ckpt({"diff", folder / "c", mxfp4("e", 0x24, {127, 127})});
+  EXPECT_EQ(f.code, 3) << f.err;
+  EXPECT_THAT(f.out, HasSubstr("  values     m.down_proj_blocks  u8[1, 1, 16]\n"));
 }
 
 // Two formats with blocks of 34 bytes: the type of the scale differs.

@@ -51,6 +51,8 @@ TEST_F(PublishedConfig, WrongValuesHaveTheCodeOfModels) {
       {"lamina", R"({"attention_type": "chunk"})", "'chunk_attn_window_size' is not given"},
       {"lamina", R"({"partial_rotary_factor": 0.01})", "model.partial_rotary_factor: "},
       {"lamina", R"({"ffn_scale": 4.0})", "'lamina.ffn_scale' changes the model, but family"},
+      {"lamina", R"({"rms_norm_eps": 1e-5})",
+       "'lamina.rms_norm_eps' has no effect: family 'llama2' reads 'rms_norm_eps' outside of"},
       {"lamina", R"({"family": 5})", "'lamina.family' must be a string, got 5"},
   };
   for (const auto& c : cases) {

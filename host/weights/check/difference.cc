@@ -30,10 +30,8 @@ bool may_be_scaled(const io::WeightFiles& files, std::string_view name) {
                              [&](const std::string& scales) { return files.contains(scales); });
 }
 
-// Returns whether a tensor holds f8 values or pairs of FP4 values that its scales fit. Other
-// integers, and values whose scales are damaged, are compared by their bytes.
-bool has_scales(const io::WeightFiles& files, std::string_view name) {
-  if (!may_be_scaled(files, name)) return false;
+// Returns whether the values can be read: their scales and zero points fit.
+bool can_open(const io::WeightFiles& files, std::string_view name) {
   try {
     static_cast<void>(io::StoredWeight(files, name));
     return true;
@@ -42,8 +40,15 @@ bool has_scales(const io::WeightFiles& files, std::string_view name) {
   }
 }
 
+// Returns whether a tensor holds f8 values or pairs of FP4 values that its scales fit. Other
+// integers, and values whose scales are damaged, are compared by their bytes.
+bool has_scales(const io::WeightFiles& files, std::string_view name) {
+  return may_be_scaled(files, name) && can_open(files, name);
+}
+
 bool has_values(const io::WeightFiles& files, std::string_view name) {
-  if (files.packed(name) || files.block_format(name) || has_scales(files, name)) return true;
+  if (files.packed(name) || files.block_format(name)) return can_open(files, name);
+  if (has_scales(files, name)) return true;
   switch (files.tensor(name).dtype) {
     case DType::f32:
     case DType::bf16:
@@ -75,17 +80,22 @@ std::string type_of(const io::PackedTensors& tensors, const io::StoredWeight& we
   return "packed " + number;
 }
 
-TensorDifference::Form form_of(const io::WeightFiles& files, std::string_view name) {
+// Returns the form of the values, or of the stored numbers if the values of this tensor or of its
+// counterpart cannot be read: the two have one form then.
+TensorDifference::Form form_of(const io::WeightFiles& files, std::string_view name,
+                               bool other_has_values = true) {
+  const io::TensorView tensor = files.tensor(name);
+  const TensorDifference::Form stored = {std::string(lamina::name(tensor.dtype)), tensor.shape};
   const io::PackedTensors* packed = files.packed(name);
   const formats::BlockFormat* format = files.block_format(name);
-  if (!packed && !format) {
-    const io::TensorView tensor = files.tensor(name);
-    if (!is_f8(tensor.dtype) && has_scales(files, name))
-      return {"mxfp4", io::StoredWeight(files, name).shape()};
-    return {std::string(lamina::name(tensor.dtype)), tensor.shape};
-  }
+  const bool is_fp4 = !packed && !format && !is_f8(tensor.dtype) && may_be_scaled(files, name);
+  if (!packed && !format && !is_fp4) return stored;
+  if (!other_has_values || !can_open(files, name)) return stored;
   const io::StoredWeight weight(files, name);
-  return {packed ? type_of(*packed, weight) : std::string(format->name), weight.shape()};
+  return {packed   ? type_of(*packed, weight)
+          : format ? std::string(format->name)
+                   : "mxfp4",
+          weight.shape()};
 }
 
 // REQUIRES: has_values() of both, and equal shapes of values.
@@ -159,10 +169,13 @@ bool has_same_order(const io::WeightFiles& a, const io::WeightFiles& b, std::str
 std::optional<TensorDifference> difference(const io::WeightFiles& a, const io::WeightFiles& b,
                                            std::string_view name) {
   if (is_identical(a, b, name)) return {};
-  TensorDifference out{.name = std::string(name), .a = form_of(a, name), .b = form_of(b, name)};
+  const bool a_has_values = has_values(a, name), b_has_values = has_values(b, name);
+  TensorDifference out{.name = std::string(name),
+                       .a = form_of(a, name, b_has_values),
+                       .b = form_of(b, name, a_has_values)};
   const bool packed = a.packed(name) && b.packed(name);
   if (packed) out.parts = different_parts(a, b, name);
-  if (!(out.a->shape == out.b->shape) || !has_values(a, name) || !has_values(b, name)) return out;
+  if (!(out.a->shape == out.b->shape) || !a_has_values || !b_has_values) return out;
   try {
     out.values = compare(a, b, name);
   } catch (const UserError&) {
