@@ -112,11 +112,13 @@ void require_finite_values(const weights::TensorMap& map, const std::vector<Inpu
   std::set<std::string> names;
   for (const weights::PublishedTensor& tensor : map.tensors()) names.insert(tensor.name);
   const io::WeightFiles& first = *inputs[0].files;
+  const auto is_equal_in_all = [&](std::string_view name) {
+    return std::ranges::all_of(inputs, [&](const Input& input) {
+      return weights::is_identical(first, *input.files, name);
+    });
+  };
   for (std::string_view name : first.all_names())
-    if (!std::ranges::all_of(inputs, [&](const Input& input) {
-          return weights::is_identical(first, *input.files, name);
-        }))
-      names.emplace(name);
+    if (!names.contains(std::string(name)) && !is_equal_in_all(name)) names.emplace(name);
   for (const Input& input : inputs)
     for (const std::string& name : names) weights::require_finite(*input.files, name);
 }

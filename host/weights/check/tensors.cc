@@ -255,7 +255,7 @@ TensorsOf tensors_among(const std::vector<std::string_view>& names, const decode
   return out;
 }
 
-// Errors: there are none, but the index names some.
+// Errors: the files contain none, but their index lists one.
 TensorsOf tensors_of(const decoder::Model& model, const io::WeightFiles& files,
                      std::string_view parameter) {
   const TensorsOf out = tensors_among(files.names(), model, parameter);
